@@ -1,0 +1,133 @@
+//! What the user asked for: [`StreamGraph`]. Every way in (DataStream, SQL, Python) ends as one of these.
+
+use arrow_schema::SchemaRef;
+use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
+use serde::{Deserialize, Serialize};
+
+/// A node of a stream graph, numbered from 0 in an order in which inputs come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u32);
+
+/// A job as its user wrote it: nodes and the edges between them. Plain data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamGraph {
+    /// The job's name.
+    pub name: String,
+    /// Options of the job.
+    pub config: Config,
+    /// Node `n` is at index `n`.
+    pub nodes: Vec<Node>,
+}
+
+/// A source, operator or sink, before anything is parallel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// The stable id that state is found by on restore; unique in the job.
+    pub uid: String,
+    /// For people.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Where its rows come from; a source has none. Several edges to one input are a union.
+    pub inputs: Vec<Edge>,
+    /// Columns of its main output (a sink: of its input).
+    pub output: SchemaRef,
+    /// Tags and columns of its side outputs; [`OutputId`] 1 is the first.
+    pub side_outputs: Vec<(String, SchemaRef)>,
+    /// Tasks; `None`: the job's default.
+    pub parallelism: Option<u32>,
+    /// Key groups; `None`: the job's default.
+    pub max_parallelism: Option<u32>,
+    /// Whether it may share a task with its neighbours.
+    pub chaining: Chaining,
+}
+
+/// What a node is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeKind {
+    /// Reads; finds event time itself where `watermarks` is given, by split.
+    Source {
+        /// The source.
+        spec: Spec,
+        /// Its event time.
+        watermarks: Option<WatermarkStrategy>,
+    },
+    /// Transforms.
+    Operator(Spec),
+    /// Gives rows event time in the middle of a job, replacing what they had.
+    Watermarks(WatermarkStrategy),
+    /// Writes.
+    Sink(Spec),
+}
+
+/// How a node reads another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// The node read.
+    pub from: NodeId,
+    /// Which of its outputs.
+    pub output: OutputId,
+    /// Into which input of the reader.
+    pub input: InputId,
+    /// How rows find the reader's tasks.
+    pub partitioning: Partitioning,
+}
+
+/// How rows find the tasks of the reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Partitioning {
+    /// To the task of the same index; the only one that can be chained.
+    Forward,
+    /// By the key group of these columns; makes the reader's input keyed.
+    Hash(Vec<usize>),
+    /// In turn to all tasks.
+    Rebalance,
+    /// In turn to a neighbouring share of the tasks.
+    Rescale,
+    /// To every task.
+    Broadcast,
+    /// To random tasks, from the job's seed.
+    Shuffle,
+    /// To task 0.
+    Global,
+    /// As the user's partitioner says.
+    Custom(Spec),
+}
+
+impl Partitioning {
+    /// Flink's name, for plans and the dashboard.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Forward => "FORWARD",
+            Self::Hash(_) => "HASH",
+            Self::Rebalance => "REBALANCE",
+            Self::Rescale => "RESCALE",
+            Self::Broadcast => "BROADCAST",
+            Self::Shuffle => "SHUFFLE",
+            Self::Global => "GLOBAL",
+            Self::Custom(_) => "CUSTOM",
+        }
+    }
+
+    /// Whether a sender reaches only a fixed few of the reader's tasks.
+    pub fn is_pointwise(&self) -> bool {
+        matches!(self, Self::Forward | Self::Rescale)
+    }
+
+    /// Whether a barrier may overtake rows: rows in flight can be dealt out again at another parallelism.
+    pub fn may_overtake(&self) -> bool {
+        matches!(self, Self::Hash(_) | Self::Rebalance | Self::Shuffle | Self::Global)
+    }
+}
+
+/// Whether a node may share a task with its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Chaining {
+    /// With the node before and those after it.
+    #[default]
+    Always,
+    /// Only with those after it.
+    Head,
+    /// Alone.
+    Never,
+}
