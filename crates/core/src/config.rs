@@ -58,7 +58,22 @@ options! {
     CHECKPOINT_DIR: String = "execution.checkpointing.dir", "", "the directory of checkpoints";
     UNALIGNED: bool = "execution.checkpointing.unaligned.enabled", "false", "let barriers overtake rows";
     ALIGNED_TIMEOUT: Millis = "execution.checkpointing.aligned-checkpoint-timeout", "0 ms", "how long a barrier waits before it overtakes";
-    RESTART_STRATEGY: String = "restart-strategy.type", "none", "none, fixed-delay, exponential-delay or failure-rate";
+    CHECKPOINT_MODE: String = "execution.checkpointing.mode", "EXACTLY_ONCE", "EXACTLY_ONCE or AT_LEAST_ONCE";
+    CHECKPOINT_TIMEOUT: Millis = "execution.checkpointing.timeout", "10 min", "a checkpoint not acknowledged by then is given up";
+    CHECKPOINT_MIN_PAUSE: Millis = "execution.checkpointing.min-pause", "0 ms", "the least time between the end of a checkpoint and the start of the next";
+    TOLERABLE_FAILED_CHECKPOINTS: u32 = "execution.checkpointing.tolerable-failed-checkpoints", "0", "checkpoints that may fail one after the other before the job does";
+    RESTART_STRATEGY: String = "restart-strategy.type", "none", "none, fixed-delay, exponential-delay or failure-rate; where not set: exponential-delay with checkpoints, else none";
+    FIXED_DELAY_ATTEMPTS: u32 = "restart-strategy.fixed-delay.attempts", "1", "restarts before a job is given up";
+    FIXED_DELAY: Millis = "restart-strategy.fixed-delay.delay", "1 s", "time between a failure and the restart";
+    FAILURE_RATE_MAX: u32 = "restart-strategy.failure-rate.max-failures-per-interval", "1", "restarts in an interval before a job is given up";
+    FAILURE_RATE_INTERVAL: Millis = "restart-strategy.failure-rate.failure-rate-interval", "1 min", "the interval in which failures are counted";
+    FAILURE_RATE_DELAY: Millis = "restart-strategy.failure-rate.delay", "1 s", "time between a failure and the restart";
+    BACKOFF_INITIAL: Millis = "restart-strategy.exponential-delay.initial-backoff", "1 s", "time between the first failure and the restart";
+    BACKOFF_MAX: Millis = "restart-strategy.exponential-delay.max-backoff", "1 min", "the longest time between a failure and the restart";
+    BACKOFF_MULTIPLIER: f64 = "restart-strategy.exponential-delay.backoff-multiplier", "1.5", "the next time is this many times longer";
+    BACKOFF_RESET: Millis = "restart-strategy.exponential-delay.reset-backoff-threshold", "1 h", "after so long without a failure the initial time holds again";
+    BACKOFF_JITTER: f64 = "restart-strategy.exponential-delay.jitter-factor", "0.1", "the time is longer or shorter by a random part of up to this, 0 to 1";
+    BACKOFF_ATTEMPTS: u32 = "restart-strategy.exponential-delay.attempts-before-reset-backoff", "2147483647", "restarts before a job is given up, unless the time was reset";
 }
 
 /// A span of time in milliseconds, written as Flink does: `200 ms`, `10 s`, `5 min`, `1 h`, `1 d`, or a plain number of ms.
@@ -101,7 +116,7 @@ macro_rules! option_values {
     )*};
 }
 
-option_values!(u32: "a whole number", usize: "a whole number", bool: "true or false", String: "text");
+option_values!(u32: "a whole number", f64: "a number", usize: "a whole number", bool: "true or false", String: "text");
 
 impl OptionValue for Millis {
     fn parse(text: &str) -> Result<Self, String> {

@@ -1,6 +1,7 @@
 //! After chaining: [`JobGraph`], vertices and the edges between them.
 
-use flott_core::{Config, InputId, OutputId};
+use arrow_schema::SchemaRef;
+use flott_core::{Config, InputId, OperatorInfo, OutputId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Node, Partitioning};
@@ -86,4 +87,65 @@ pub struct JobEdge {
     pub input: InputId,
     /// How rows find the reader's tasks.
     pub partitioning: Partitioning,
+}
+
+impl JobGraph {
+    /// A vertex; `None` where there is none of this id.
+    pub fn vertex(&self, id: VertexId) -> Option<&Vertex> {
+        self.vertices.get(id.0 as usize)
+    }
+
+    /// An edge; `None` where there is none of this id.
+    pub fn edge(&self, id: EdgeId) -> Option<&JobEdge> {
+        self.edges.get(id.0 as usize)
+    }
+
+    /// The position of the chain member that sends over an edge, and which of its outputs the edge reads.
+    pub fn sender_of(&self, edge: EdgeId) -> Option<(usize, OutputId)> {
+        let chain = &self.vertex(self.edge(edge)?.from)?.chain;
+        chain.iter().enumerate().find_map(|(position, member)| {
+            let output = member.outputs.iter().find(|output| output.to == ChainTarget::Edge(edge))?;
+            Some((position, output.output))
+        })
+    }
+
+    /// Columns of the rows an edge carries.
+    pub fn edge_schema(&self, edge: EdgeId) -> Option<&SchemaRef> {
+        let (position, output) = self.sender_of(edge)?;
+        self.vertex(self.edge(edge)?.from)?.chain.get(position)?.node.output_schema(output)
+    }
+
+    /// Columns of each input of a chain member; none for a source.
+    pub fn input_schemas(&self, vertex: VertexId, position: usize) -> Option<Vec<SchemaRef>> {
+        let at = self.vertex(vertex)?;
+        let inputs = at.chain.get(position)?.node.num_inputs();
+        if position == 0 {
+            let edge_of = |input: usize| {
+                at.inputs.iter().find(|&&id| self.edge(id).is_some_and(|edge| usize::from(edge.input.0) == input))
+            };
+            return (0..inputs).map(|input| self.edge_schema(*edge_of(input)?).cloned()).collect();
+        }
+        let schema = at.chain.iter().find_map(|sender| {
+            let reads = |o: &&ChainOutput| matches!(o.to, ChainTarget::Member { index, .. } if index == position);
+            sender.node.output_schema(sender.outputs.iter().find(reads)?.output)
+        });
+        Some(vec![schema?.clone()])
+    }
+
+    /// What the chain member at `position` knows of itself in task `index` of its vertex.
+    pub fn operator_info(&self, vertex: VertexId, position: usize, index: u32) -> Option<OperatorInfo> {
+        let at = self.vertex(vertex)?;
+        let member = at.chain.get(position)?;
+        Some(OperatorInfo {
+            uid: member.node.uid.clone(),
+            name: member.node.name.clone(),
+            index,
+            parallelism: at.parallelism,
+            max_parallelism: at.max_parallelism,
+            inputs: self.input_schemas(vertex, position)?,
+            output: member.node.output.clone(),
+            side_outputs: member.node.side_outputs.clone(),
+            keys: member.keys.clone(),
+        })
+    }
 }

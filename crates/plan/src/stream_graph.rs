@@ -1,7 +1,8 @@
 //! What the user asked for: [`StreamGraph`]. Every way in (DataStream, SQL, Python) ends as one of these.
 
 use arrow_schema::SchemaRef;
-use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
+use flott_core::config::{MAX_PARALLELISM, PARALLELISM};
+use flott_core::{Config, InputId, OutputId, Result, Spec, WatermarkStrategy};
 use serde::{Deserialize, Serialize};
 
 /// A node of a stream graph, numbered from 0 in an order in which inputs come first.
@@ -17,6 +18,28 @@ pub struct StreamGraph {
     pub config: Config,
     /// Node `n` is at index `n`.
     pub nodes: Vec<Node>,
+}
+
+impl StreamGraph {
+    /// A node; `None` where there is none of this id.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0 as usize)
+    }
+
+    /// Tasks of a node: its own setting, else `parallelism.default`.
+    pub fn parallelism_of(&self, node: &Node) -> Result<u32> {
+        node.parallelism.map_or_else(|| self.config.get(&PARALLELISM), Ok)
+    }
+
+    /// Key groups of a node: its own setting, else `pipeline.max-parallelism`.
+    pub fn max_parallelism_of(&self, node: &Node) -> Result<u32> {
+        node.max_parallelism.map_or_else(|| self.config.get(&MAX_PARALLELISM), Ok)
+    }
+
+    /// Columns of the rows an edge carries; `None` where it reads an output that does not exist.
+    pub fn edge_schema(&self, edge: &Edge) -> Option<&SchemaRef> {
+        self.node(edge.from)?.output_schema(edge.output)
+    }
 }
 
 /// A source, operator or sink, before anything is parallel.
@@ -40,6 +63,39 @@ pub struct Node {
     pub max_parallelism: Option<u32>,
     /// Whether it may share a task with its neighbours.
     pub chaining: Chaining,
+}
+
+impl Node {
+    /// Columns of an output; `None` where there is no such output (a sink has none).
+    pub fn output_schema(&self, output: OutputId) -> Option<&SchemaRef> {
+        match output {
+            _ if matches!(self.kind, NodeKind::Sink(_)) => None,
+            OutputId::MAIN => Some(&self.output),
+            OutputId(side) => self.side_outputs.get(usize::from(side) - 1).map(|(_, schema)| schema),
+        }
+    }
+
+    /// The tag of a side output; `None` for the main one and where there is no such output.
+    pub fn side_output_tag(&self, output: OutputId) -> Option<&str> {
+        let index = usize::from(output.0).checked_sub(1)?;
+        self.side_outputs.get(index).map(|(tag, _)| tag.as_str())
+    }
+
+    /// Inputs, counted: the edges into them may be more.
+    pub fn num_inputs(&self) -> usize {
+        self.inputs.iter().map(|edge| usize::from(edge.input.0) + 1).max().unwrap_or(0)
+    }
+
+    /// Columns of the key of each input; empty where an input is not keyed.
+    pub fn keys(&self) -> Vec<Vec<usize>> {
+        let mut keys = vec![Vec::new(); self.num_inputs()];
+        for edge in &self.inputs {
+            if let Partitioning::Hash(columns) = &edge.partitioning {
+                keys[usize::from(edge.input.0)].clone_from(columns);
+            }
+        }
+        keys
+    }
 }
 
 /// What a node is.

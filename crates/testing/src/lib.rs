@@ -1,1 +1,3 @@
-//! stub
+//! What tests of several crates share: the [`harness`] that drives one operator.
+
+pub mod harness;

@@ -1,12 +1,15 @@
 //! The usual kinds of state as columns: a vector with one entry a slot.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Slot, StateColumn, StateKind, StateValue};
 use crate::{Error, Result};
+
+/// Without a random seed: a run is replayed in the same order.
+type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 fn cannot_merge(kind: &str) -> Error {
     Error::user(format!("{kind} state cannot be used with merging windows; use list, reducing or aggregating state"))
@@ -244,7 +247,7 @@ macro_rules! map_column {
                 format!("{}→{}", K::type_name(), V::type_name())
             }
             fn grow(&mut self, slots: usize) {
-                self.maps.resize_with(slots.max(self.maps.len()), $map::new);
+                self.maps.resize_with(slots.max(self.maps.len()), $map::default);
             }
             fn is_empty(&self, slot: Slot) -> bool {
                 self.maps[slot.index()].is_empty()
@@ -280,7 +283,7 @@ macro_rules! map_column {
 }
 
 map_column!(
-    /// A hash map a slot; its entries have no order.
+    /// A hash map a slot; its entries have no order, but the same one each run.
     MapColumn, HashMap, StateKind::Map, "map", [Eq, Hash]
 );
 map_column!(

@@ -88,19 +88,13 @@ fn draw(graph: &Graph) -> String {
             .filter_map(|(name, _)| graph.get_key_value(*name));
         let known: BTreeMap<_, _> = known.collect();
         if !is_edge && !known.is_empty() {
-            let names = known
-                .keys()
-                .map(|name| name.as_str())
-                .collect::<Vec<_>>()
-                .join("; ");
-            subgraphs.push(format!("  subgraph {}; {names}; end", tier.name));
+            subgraphs.push(format!("  subgraph {}", tier.name));
+            subgraphs.extend(known.keys().map(|name| format!("    {name}")));
+            subgraphs.push("  end".to_owned());
         }
         for (name, ours) in known {
-            let list = ours
-                .iter()
-                .map(|other| format!("`{other}`"))
-                .collect::<Vec<_>>()
-                .join(" ");
+            let list: Vec<_> = ours.iter().map(|other| format!("`{other}`")).collect();
+            let list = list.join(" ");
             table.push(format!("| {} | `{name}` | {list} |", tier.name));
             if !is_edge {
                 let direct = ours.iter().filter(|other| !implied(graph, ours, other));

@@ -1,0 +1,225 @@
+//! A channel between two tasks: first in, first out, with credit in batches.
+//!
+//! Both ends of a channel within a process share one [`ChannelQueue`]; a channel between processes has a queue at
+//! the receiver, filled by the connection, and a [`RemoteSender`] at the other side. Credit counts batches sent and
+//! not yet taken by the receiver: only batches need it, so a watermark or barrier is never stuck behind it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use flott_core::{CheckpointId, StreamElement};
+use flott_plan::ChannelId;
+
+/// The receiver's side of a channel: elements that arrived and were not taken yet.
+pub struct ChannelQueue {
+    id: ChannelId,
+    state: Mutex<QueueState>,
+    /// Elements in the queue, to look without locking.
+    length: AtomicUsize,
+    /// Barriers in the queue, likewise.
+    barriers: AtomicUsize,
+}
+
+struct QueueState {
+    elements: VecDeque<StreamElement>,
+    credit: u32,
+    receiver: Option<Waker>,
+    sender: Option<Waker>,
+    /// Called with the credit to give back, instead of adding it here, when the sender is in another process.
+    give_back: Option<Box<dyn Fn(u32) + Send>>,
+}
+
+impl ChannelQueue {
+    /// An empty channel with room for `credit` batches.
+    pub fn new(id: ChannelId, credit: u32) -> Arc<Self> {
+        let state = QueueState { elements: VecDeque::new(), credit, receiver: None, sender: None, give_back: None };
+        Arc::new(Self { id, state: Mutex::new(state), length: AtomicUsize::new(0), barriers: AtomicUsize::new(0) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which channel this is.
+    pub fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// Wakes the receiving task from now on when something arrives.
+    pub fn set_receiver(&self, waker: Waker) {
+        self.lock().receiver = Some(waker);
+    }
+
+    /// Wakes the sending task from now on when credit returns.
+    pub fn set_sender(&self, waker: Waker) {
+        self.lock().sender = Some(waker);
+    }
+
+    /// The sender is in another process: credit is handed to `give_back`.
+    pub fn set_remote_sender(&self, give_back: impl Fn(u32) + Send + 'static) {
+        self.lock().give_back = Some(Box::new(give_back));
+    }
+
+    /// Adds an element; the sender has made sure of credit.
+    pub fn push(&self, element: StreamElement) {
+        let mut state = self.lock();
+        match element {
+            StreamElement::Batch(_) => state.credit = state.credit.saturating_sub(1),
+            StreamElement::Barrier(_) => {
+                self.barriers.fetch_add(1, Ordering::Release);
+            }
+            _ => {}
+        }
+        state.elements.push_back(element);
+        let was = self.length.fetch_add(1, Ordering::Release);
+        // A receiver that left elements behind knows of them; only a barrier may be looked for out of turn.
+        let barrier = matches!(state.elements.back(), Some(StreamElement::Barrier(_)));
+        if (was == 0 || barrier)
+            && let Some(waker) = &state.receiver
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Acquire) == 0
+    }
+
+    /// Batches that may be sent now.
+    pub fn credit(&self) -> u32 {
+        self.lock().credit
+    }
+
+    /// Takes the next element; the credit of a batch returns to the sender.
+    pub fn pop(&self) -> Option<StreamElement> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut state = self.lock();
+        let element = state.elements.pop_front()?;
+        self.length.fetch_sub(1, Ordering::Release);
+        match element {
+            StreamElement::Batch(_) => match &state.give_back {
+                Some(give_back) => give_back(1),
+                None => {
+                    state.credit += 1;
+                    if state.credit == 1
+                        && let Some(waker) = &state.sender
+                    {
+                        waker.wake_by_ref();
+                    }
+                }
+            },
+            StreamElement::Barrier(_) => {
+                self.barriers.fetch_sub(1, Ordering::Release);
+            }
+            _ => {}
+        }
+        Some(element)
+    }
+
+    /// The first barrier waiting in the queue, wherever it is.
+    pub fn waiting_barrier(&self) -> Option<flott_core::CheckpointBarrier> {
+        if self.barriers.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().elements.iter().find_map(|element| match element {
+            StreamElement::Barrier(barrier) => Some(*barrier),
+            _ => None,
+        })
+    }
+
+    /// Takes the barrier of this checkpoint out of the queue, ahead of what it has overtaken, which is returned (as
+    /// copies that share the rows) and stays queued. `None` if it has not arrived.
+    pub fn overtake(&self, checkpoint: CheckpointId) -> Option<Vec<StreamElement>> {
+        if self.barriers.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut state = self.lock();
+        let at = state
+            .elements
+            .iter()
+            .position(|element| matches!(element, StreamElement::Barrier(b) if b.id == checkpoint))?;
+        state.elements.remove(at);
+        self.length.fetch_sub(1, Ordering::Release);
+        self.barriers.fetch_sub(1, Ordering::Release);
+        Some(state.elements.iter().take(at).cloned().collect())
+    }
+}
+
+/// The sender's side of a channel to another process.
+pub struct RemoteSender {
+    credit: Arc<RemoteCredit>,
+    send: Box<dyn FnMut(StreamElement) + Send>,
+}
+
+/// Credit that the other process has given.
+#[derive(Default)]
+pub struct RemoteCredit {
+    credit: AtomicUsize,
+    sender: Mutex<Option<Waker>>,
+}
+
+impl RemoteCredit {
+    /// More credit has come.
+    pub fn add(&self, credit: u32) {
+        let before = self.credit.fetch_add(credit as usize, Ordering::AcqRel);
+        if before == 0
+            && let Some(waker) = &*self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl RemoteSender {
+    /// A sender that hands elements to `send`, which puts them on the connection in order and never blocks: what may
+    /// wait there is bounded by the credit.
+    pub fn new(credit: Arc<RemoteCredit>, send: impl FnMut(StreamElement) + Send + 'static) -> Self {
+        Self { credit, send: Box::new(send) }
+    }
+}
+
+/// The sending end of a channel.
+pub enum ChannelSender {
+    /// To a task of this process.
+    Local(Arc<ChannelQueue>),
+    /// To a task of another process.
+    Remote(RemoteSender),
+}
+
+impl ChannelSender {
+    /// Wakes the sending task from now on when credit returns.
+    pub fn set_waker(&self, waker: &Waker) {
+        match self {
+            Self::Local(queue) => queue.set_sender(waker.clone()),
+            Self::Remote(remote) => {
+                *remote.credit.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+            }
+        }
+    }
+
+    /// Batches that may be sent now.
+    pub fn credit(&self) -> u32 {
+        match self {
+            Self::Local(queue) => queue.credit(),
+            Self::Remote(remote) => u32::try_from(remote.credit.credit.load(Ordering::Acquire)).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Sends an element; a batch only with credit.
+    pub fn send(&mut self, element: StreamElement) {
+        match self {
+            Self::Local(queue) => queue.push(element),
+            Self::Remote(remote) => {
+                if matches!(element, StreamElement::Batch(_)) {
+                    remote.credit.credit.fetch_sub(1, Ordering::AcqRel);
+                }
+                (remote.send)(element);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The runtime's part of a task's snapshot: clocks, watermark generators, and what waits inside the chain (requests in
+//! flight, batches in front of a busy operator or a slow sink). Taking it, and giving it to tasks after a restore.
+
+use std::collections::BTreeMap;
+
+use arrow_buffer::Buffer;
+use flott_checkpoint::{InFlight, MemberSnapshot, TaskSnapshot};
+use flott_core::state::snapshot::PendingSnapshot;
+use flott_core::{Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp};
+use arrow_array::UInt32Array;
+use serde::{Deserialize, Serialize};
+
+use crate::chain::{ChainNode, Item, NodeKind, OperatorChain};
+use crate::codec;
+use crate::requests::Held;
+use crate::source_input::SplitState;
+use crate::watermarks::{WatermarkGenerator, WatermarkState};
+
+/// Operator state of a source node: its splits.
+pub const SPLITS: &str = "flott.splits";
+/// Operator state of a sink node: its writer's entries.
+pub const WRITER: &str = "flott.writer";
+
+/// A snapshot whose state is cut but not encoded yet.
+pub struct PendingTaskSnapshot {
+    members: Vec<(String, OperatorState, Option<Box<dyn PendingSnapshot>>)>,
+    runtime: Vec<u8>,
+    /// Rows in flight, by channel.
+    pub in_flight: Vec<InFlight>,
+    committables: Vec<(String, Vec<Committable>)>,
+}
+
+impl PendingTaskSnapshot {
+    /// Encodes the state; on any thread.
+    pub fn complete(self: Box<Self>) -> Result<TaskSnapshot> {
+        let mut members = Vec::new();
+        for (uid, operator_state, keyed) in self.members {
+            let keyed = keyed.map_or(Ok(Vec::new()), PendingSnapshot::complete)?;
+            members.push(MemberSnapshot { uid, operator_state, keyed });
+        }
+        Ok(TaskSnapshot {
+            members,
+            runtime: self.runtime,
+            in_flight: self.in_flight,
+            committables: self.committables,
+        })
+    }
+}
+
+/// The runtime's part, encoded.
+#[derive(Serialize, Deserialize)]
+struct RuntimeState {
+    clock: Timestamp,
+    nodes: Vec<NodeState>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NodeState {
+    uid: String,
+    clock: Timestamp,
+    watermarks: Option<WatermarkState>,
+    items: Vec<StoredItem>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum StoredItem {
+    /// Input and rows.
+    Batch(u8, Vec<u8>),
+    /// Member and payload, which has the columns of the member's first input.
+    Request(u32, Vec<u8>),
+    Watermark(Timestamp),
+    Idle(bool),
+    End,
+}
+
+fn stored(batch: &Batch) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    codec::encode(&StreamElement::Batch(batch.clone()), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Cuts the state of a chain that has come to rest.
+pub fn snapshot_chain(
+    chain: &mut OperatorChain,
+    clock: Timestamp,
+    splits: Option<Vec<SplitState>>,
+) -> Result<PendingTaskSnapshot> {
+    let mut members = Vec::new();
+    let mut nodes = Vec::new();
+    if let Some(splits) = splits {
+        let entries = splits.iter().map(postcard::to_stdvec).collect::<Result<_, _>>()?;
+        chain.nodes[0].members[0].operator_state.put(SPLITS, Redistribution::Split, entries);
+    }
+    for node in &mut chain.nodes {
+        if let NodeKind::Sink(writer) = &mut node.kind {
+            let entries = writer.snapshot()?;
+            node.members[0].operator_state.put(WRITER, Redistribution::Split, entries);
+        }
+        for member in &mut node.members {
+            let keyed = member.state.as_mut().map(|state| state.snapshot()).transpose()?;
+            members.push((member.info.uid.clone(), member.operator_state.clone(), keyed));
+        }
+        nodes.push(node_state(node)?);
+    }
+    let committables = chain.prepare_commit()?;
+    let runtime = postcard::to_stdvec(&RuntimeState { clock, nodes })?;
+    Ok(PendingTaskSnapshot { members, runtime, in_flight: Vec::new(), committables })
+}
+
+fn node_state(node: &ChainNode) -> Result<NodeState> {
+    let mut items = Vec::new();
+    for held in node.ledger.held() {
+        items.push(match held {
+            Held::Request(member, payload) => StoredItem::Request(member as u32, stored(&payload)?),
+            Held::Watermark(at) => StoredItem::Watermark(at),
+            Held::Idle(idle) => StoredItem::Idle(idle),
+        });
+    }
+    for item in &node.inbox {
+        items.push(match item {
+            Item::Batch(input, batch) => StoredItem::Batch(input.0, stored(batch)?),
+            Item::Reissue(member, payload) => StoredItem::Request(*member as u32, stored(payload)?),
+            Item::Watermark(at) => StoredItem::Watermark(*at),
+            Item::Idle(idle) => StoredItem::Idle(*idle),
+            Item::End => StoredItem::End,
+        });
+    }
+    let watermarks = match &node.kind {
+        NodeKind::Watermarks(generator) => Some(generator.state()),
+        _ => None,
+    };
+    Ok(NodeState { uid: node.members[0].info.uid.clone(), clock: node.clock, watermarks, items })
+}
+
+/// Where a task stands among the tasks of its vertex.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its index.
+    pub index: u32,
+    /// Tasks of the vertex.
+    pub parallelism: u32,
+    /// Key groups of the vertex.
+    pub max_parallelism: u32,
+}
+
+impl Place {
+    /// The rows of a keyed batch that belong here.
+    pub fn own_rows(&self, batch: &Batch) -> Result<Batch> {
+        let Some(hashes) = batch.key_hashes() else {
+            return Err(Error::internal("keyed rows without their key's hash"));
+        };
+        let own = |hash: u64| KeyGroup::of(hash, self.max_parallelism).task(self.parallelism, self.max_parallelism) == self.index;
+        let rows = hashes.iter().enumerate().filter(|(_, hash)| own(**hash)).map(|(row, _)| row as u32);
+        batch.take(&UInt32Array::from_iter_values(rows))
+    }
+}
+
+/// What old tasks left, by the uid of a node's first member.
+pub struct RestoredRuntime {
+    clock: Timestamp,
+    nodes: BTreeMap<String, Vec<(u32, NodeState)>>,
+    /// The same tasks as before: every one gets exactly its own.
+    same: bool,
+}
+
+impl RestoredRuntime {
+    /// Reads the runtime parts of all old tasks (index, bytes) of an old vertex of `old_parallelism`.
+    pub fn read(parts: &[(u32, Vec<u8>)], old_parallelism: u32, place: Place) -> Result<Self> {
+        let same = old_parallelism == place.parallelism;
+        let mut restored = Self { clock: Timestamp::MAX, nodes: BTreeMap::new(), same };
+        for (index, bytes) in parts {
+            if same && *index != place.index {
+                continue;
+            }
+            let state: RuntimeState = postcard::from_bytes(bytes)?;
+            restored.clock = restored.clock.min(state.clock);
+            for node in state.nodes {
+                restored.nodes.entry(node.uid.clone()).or_default().push((*index, node));
+            }
+        }
+        if restored.nodes.is_empty() {
+            restored.clock = Timestamp::MIN;
+        }
+        Ok(restored)
+    }
+
+    /// The clock of the new task.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    /// Gives a node its clock, its watermark generator's state, and what waited in front of it.
+    pub fn apply(&self, node: &mut ChainNode, place: Place) -> Result<()> {
+        let Some(old) = self.nodes.get(&node.members[0].info.uid) else { return Ok(()) };
+        node.clock = old.iter().map(|(_, state)| state.clock).min().unwrap_or(Timestamp::MIN);
+        if let NodeKind::Watermarks(generator) = &mut node.kind
+            && let [(_, NodeState { watermarks: Some(state), .. })] = old.as_slice()
+        {
+            *generator = WatermarkGenerator::new(generator.strategy().clone(), *state);
+        }
+        let keyed = node.members[0].state.is_some();
+        let mut turn = 0;
+        for item in old.iter().flat_map(|(_, state)| &state.items) {
+            let (member, input, bytes, request) = match item {
+                StoredItem::Batch(input, bytes) => (0, *input, bytes, false),
+                StoredItem::Request(member, bytes) => (*member as usize, 0, bytes, true),
+                // At another parallelism the clock is the lowest of all and rises again with the inputs.
+                _ if !self.same => continue,
+                StoredItem::Watermark(at) => {
+                    node.inbox.push_back(Item::Watermark(*at));
+                    continue;
+                }
+                StoredItem::Idle(idle) => {
+                    node.inbox.push_back(Item::Idle(*idle));
+                    continue;
+                }
+                StoredItem::End => {
+                    node.inbox.push_back(Item::End);
+                    continue;
+                }
+            };
+            let info = &node.members.get(member).ok_or_else(|| Error::internal("a request of no member"))?.info;
+            let schema = info.inputs.get(usize::from(input)).unwrap_or(&info.output);
+            let StreamElement::Batch(mut batch) = codec::decode(&Buffer::from(bytes.as_slice()), schema)? else {
+                return Err(Error::internal("no rows where rows were stored"));
+            };
+            if !self.same {
+                turn += 1;
+                if keyed {
+                    batch = place.own_rows(&batch)?;
+                } else if (turn - 1) % place.parallelism != place.index {
+                    continue;
+                }
+            }
+            if !batch.is_empty() {
+                let item = if request { Item::Reissue(member, batch) } else { Item::Batch(InputId(input), batch) };
+                node.inbox.push_back(item);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits among a source node's restored operator state.
+pub fn restored_splits(state: &OperatorState) -> Result<Vec<SplitState>> {
+    state.get(SPLITS).iter().map(|bytes| Ok(postcard::from_bytes(bytes)?)).collect()
+}

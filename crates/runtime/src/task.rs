@@ -1,0 +1,438 @@
+//! A task: [`Task::step`] does bounded work and says what it waits for. Threads or the simulator drive it from outside.
+//!
+//! A step reads mail, sends what got credit, then either goes on with a snapshot, or does a unit of work inside the
+//! chain, or takes one element of input. Snapshots: the barrier arrives (by mail at a source, else through the gate),
+//! the chain comes to rest, caches are flushed node by node, the state is cut, the barrier is passed on; when rows in
+//! flight are known too, the task acknowledges.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use flott_checkpoint::{InFlight, TaskSnapshot};
+use flott_core::{BarrierMode, CheckpointBarrier, CheckpointId, CheckpointKind, Committable, Error, Result, StreamElement, Timestamp, Wait};
+use flott_plan::{ChannelId, TaskId};
+
+use crate::chain::{Item, OperatorChain, Ran};
+use crate::codec;
+use crate::environment::Environment;
+use crate::input_gate::{GateEvent, InputGate};
+use crate::mailbox::{Mail, Mailbox, TaskCommand};
+use crate::snapshot::{PendingTaskSnapshot, snapshot_chain};
+use crate::source_input::{SourceInput, SourceInputEvent};
+
+/// Units of work of a step.
+const UNITS: usize = 16;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// Call again.
+    Progress,
+    /// Call again when the waker was called, or at this point of processing time.
+    Blocked(Option<Timestamp>),
+    /// Never call again.
+    Finished,
+}
+
+/// What a task tells the job's master.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskEvent {
+    /// A source wants a split.
+    NeedSplit(TaskId),
+    /// A snapshot is complete.
+    Ack(TaskId, CheckpointId, TaskSnapshot),
+    /// A snapshot could not be taken, or a newer checkpoint has overtaken it.
+    Declined(TaskId, CheckpointId, Error),
+    /// The task has ended: what its sinks have prepared since the last snapshot.
+    Finished(TaskId, Vec<(String, Vec<Committable>)>),
+    /// The task has failed.
+    Failed(TaskId, Error),
+    /// The task was cancelled.
+    Cancelled(TaskId),
+}
+
+/// Hears of task events, on any thread.
+pub type TaskEvents = Arc<dyn Fn(TaskEvent) + Send + Sync>;
+
+/// Where a task's rows come from.
+pub enum TaskInput {
+    /// Channels.
+    Gate(InputGate),
+    /// A source.
+    Source(SourceInput),
+}
+
+/// A snapshot on its way through the task.
+enum Snapshotting {
+    /// No.
+    No,
+    /// Nodes below this one are flushed.
+    Flushing(CheckpointBarrier, usize),
+    /// The cut is made; rows in flight are still to be known.
+    Taken(CheckpointId, Box<PendingTaskSnapshot>),
+}
+
+/// One parallel instance of a vertex.
+pub struct Task {
+    id: TaskId,
+    env: Environment,
+    mailbox: Arc<Mailbox>,
+    waker: Waker,
+    events: TaskEvents,
+    input: TaskInput,
+    chain: OperatorChain,
+    snapshotting: Snapshotting,
+    /// Checkpoints a source is to begin.
+    triggers: Vec<CheckpointBarrier>,
+    /// A source that stops after a savepoint reads no further.
+    stopping: Option<CheckpointId>,
+    ended: bool,
+    over: bool,
+}
+
+impl Task {
+    /// A task at rest; `waker` makes its driver call `step`.
+    pub fn new(
+        id: TaskId,
+        env: Environment,
+        mailbox: Arc<Mailbox>,
+        waker: Waker,
+        events: TaskEvents,
+        input: TaskInput,
+        chain: OperatorChain,
+    ) -> Self {
+        mailbox.set_waker(waker.clone());
+        if let TaskInput::Gate(gate) = &input {
+            gate.channels().for_each(|queue| queue.set_receiver(waker.clone()));
+        }
+        chain.partitions.iter().for_each(|partition| partition.set_waker(&waker));
+        Self {
+            id,
+            env,
+            mailbox,
+            waker,
+            events,
+            input,
+            chain,
+            snapshotting: Snapshotting::No,
+            triggers: Vec::new(),
+            stopping: None,
+            ended: false,
+            over: false,
+        }
+    }
+
+    /// Which task this is.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The chain, to look at.
+    pub fn chain(&self) -> &OperatorChain {
+        &self.chain
+    }
+
+    /// Bounded work. An error has been reported when this returns `Finished`.
+    pub fn step(&mut self) -> Step {
+        if self.over {
+            return Step::Finished;
+        }
+        match self.try_step() {
+            Ok(step) => step,
+            Err(error) => {
+                self.fail(error);
+                Step::Finished
+            }
+        }
+    }
+
+    /// Ends the task with an error found outside it.
+    pub fn fail(&mut self, error: Error) {
+        self.over = true;
+        self.chain.abandon();
+        (self.events)(TaskEvent::Failed(self.id, error.at("task", format_args!("{}/{}", self.chain.name(), self.id.index))));
+    }
+
+    fn try_step(&mut self) -> Result<Step> {
+        self.read_mail()?;
+        if self.over {
+            return Ok(Step::Finished);
+        }
+        let mut flowing = true;
+        for partition in &mut self.chain.partitions {
+            flowing &= partition.drain();
+        }
+        for _ in 0..UNITS {
+            if let Some(step) = self.unit(flowing)? {
+                return Ok(step);
+            }
+            self.start_requests();
+            flowing = self.chain.partitions.iter_mut().all(|partition| partition.drain());
+        }
+        Ok(Step::Progress)
+    }
+
+    /// One unit of work; `Some` ends the step.
+    fn unit(&mut self, flowing: bool) -> Result<Option<Step>> {
+        if let Snapshotting::Flushing(barrier, next) = self.snapshotting {
+            if !flowing && barrier.mode != BarrierMode::Unaligned {
+                return self.wait(None);
+            }
+            return self.go_on_flushing(barrier, next).map(|()| None);
+        }
+        if !flowing {
+            // Rows cannot move, but a barrier that overtakes them can.
+            if let Some(barrier) = self.triggers.iter().position(|b| b.mode == BarrierMode::Unaligned) {
+                let barrier = self.triggers.remove(barrier);
+                self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                return Ok(None);
+            }
+            if let TaskInput::Gate(gate) = &mut self.input
+                && let Some(event) = gate.poll_barrier()
+            {
+                self.on_gate(event)?;
+                return Ok(None);
+            }
+            return self.wait(None);
+        }
+        let now = self.env.clock.now();
+        self.chain.wake_timers(now);
+        match self.chain.run_one(&self.waker, &*self.env.clock)? {
+            Ran::Work => return Ok(None),
+            Ran::Waiting(wait) => {
+                if let TaskInput::Gate(gate) = &mut self.input
+                    && let Some(event) = gate.poll_barrier()
+                {
+                    self.on_gate(event)?;
+                    return Ok(None);
+                }
+                if !self.triggers.is_empty() {
+                    let barrier = self.triggers.remove(0);
+                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                    return Ok(None);
+                }
+                return self.wait(match wait {
+                    Wait::Waker => None,
+                    Wait::Until(at) => Some(at),
+                });
+            }
+            Ran::Nothing => {}
+        }
+        if self.ended {
+            if self.chain.is_finished() {
+                return self.finish().map(Some);
+            }
+            return self.wait(None);
+        }
+        if self.chain.is_clogged() {
+            // Only answers can help; a snapshot need not wait for them.
+            if let TaskInput::Gate(gate) = &mut self.input
+                && let Some(event) = gate.poll_barrier()
+            {
+                self.on_gate(event)?;
+                return Ok(None);
+            }
+            if self.triggers.is_empty() {
+                return self.wait(None);
+            }
+        }
+        self.take_input()
+    }
+
+    fn take_input(&mut self) -> Result<Option<Step>> {
+        match &mut self.input {
+            TaskInput::Gate(gate) => {
+                let event = gate.poll();
+                if matches!(event, GateEvent::Pending) {
+                    return self.wait(None);
+                }
+                self.on_gate(event)?;
+            }
+            TaskInput::Source(source) => {
+                if !self.triggers.is_empty() {
+                    let barrier = self.triggers.remove(0);
+                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                    return Ok(None);
+                }
+                if self.stopping.is_some() {
+                    return self.wait(None);
+                }
+                match source.poll(&self.waker, &*self.env.clock)? {
+                    SourceInputEvent::Rows(pieces) => {
+                        for (batch, watermark) in pieces {
+                            self.chain.push(Item::Batch(flott_core::InputId(0), batch));
+                            if let Some(at) = watermark {
+                                self.chain.push(Item::Watermark(at));
+                            }
+                        }
+                    }
+                    SourceInputEvent::Watermark(at) => self.chain.push(Item::Watermark(at)),
+                    SourceInputEvent::Idle(idle) => self.chain.push(Item::Idle(idle)),
+                    SourceInputEvent::NeedSplit => (self.events)(TaskEvent::NeedSplit(self.id)),
+                    SourceInputEvent::Wait(Wait::Waker) => return self.wait(None),
+                    SourceInputEvent::Wait(Wait::Until(at)) => return self.wait(Some(at)),
+                    SourceInputEvent::Ended => self.end(),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.chain.push(Item::Watermark(Timestamp::MAX));
+        self.chain.push(Item::End);
+    }
+
+    fn on_gate(&mut self, event: GateEvent) -> Result<()> {
+        match event {
+            GateEvent::Batch(input, batch) => self.chain.push(Item::Batch(input, batch)),
+            GateEvent::Watermark(at) => self.chain.push(Item::Watermark(at)),
+            GateEvent::Idle(idle) => self.chain.push(Item::Idle(idle)),
+            GateEvent::Barrier(barrier) => self.snapshotting = Snapshotting::Flushing(barrier, 0),
+            GateEvent::InFlight(id, recorded) => self.acknowledge(id, recorded)?,
+            GateEvent::Superseded(id) => {
+                self.snapshotting = Snapshotting::No;
+                let why = Error::external("a newer checkpoint has begun before this one was complete");
+                (self.events)(TaskEvent::Declined(self.id, id, why));
+            }
+            GateEvent::Ended => self.end(),
+            GateEvent::Pending => {}
+        }
+        Ok(())
+    }
+
+    /// Brings the chain to rest, flushing one node after the other, then makes the cut.
+    fn go_on_flushing(&mut self, barrier: CheckpointBarrier, next: usize) -> Result<()> {
+        if self.chain.run_one(&self.waker, &*self.env.clock)? == Ran::Work {
+            return Ok(());
+        }
+        if next < self.chain.nodes.len() {
+            self.chain.flush_node(next, self.env.clock.now())?;
+            self.snapshotting = Snapshotting::Flushing(barrier, next + 1);
+            return Ok(());
+        }
+        self.snapshotting = Snapshotting::No;
+        let clock = match &self.input {
+            TaskInput::Gate(gate) => gate.clock(),
+            TaskInput::Source(source) => source.clock(),
+        };
+        let splits = match &mut self.input {
+            TaskInput::Source(source) => Some(source.snapshot()?),
+            TaskInput::Gate(_) => None,
+        };
+        let mut pending = snapshot_chain(&mut self.chain, clock, splits)?;
+        for partition in &mut self.chain.partitions {
+            for (channel, elements) in partition.barrier(barrier)? {
+                pending.in_flight.push(in_flight(channel, &elements)?);
+            }
+        }
+        self.snapshotting = Snapshotting::Taken(barrier.id, Box::new(pending));
+        if let TaskInput::Source(_) = self.input {
+            if barrier.kind == CheckpointKind::Stop {
+                self.stopping = Some(barrier.id);
+            }
+            self.acknowledge(barrier.id, Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// The last piece of a snapshot has come: the rest is done aside, then the master hears of it.
+    fn acknowledge(&mut self, id: CheckpointId, recorded: Vec<(ChannelId, Vec<StreamElement>)>) -> Result<()> {
+        let Snapshotting::Taken(taken, mut pending) = std::mem::replace(&mut self.snapshotting, Snapshotting::No) else {
+            return Ok(());
+        };
+        if taken != id {
+            self.snapshotting = Snapshotting::Taken(taken, pending);
+            return Ok(());
+        }
+        // What the receiver holds is older than what a sender could not send.
+        let received = recorded.iter().map(|(channel, elements)| in_flight(*channel, elements));
+        let mut all = received.collect::<Result<Vec<_>>>()?;
+        all.append(&mut pending.in_flight);
+        pending.in_flight = all;
+        let (task, events) = (self.id, Arc::clone(&self.events));
+        (self.env.offload)(Box::new(move || {
+            events(match pending.complete() {
+                Ok(snapshot) => TaskEvent::Ack(task, id, snapshot),
+                Err(error) => TaskEvent::Declined(task, id, error),
+            });
+        }));
+        Ok(())
+    }
+
+    /// Nothing can be done now: what is collected is sent, so that a low rate does not mean a long wait.
+    fn wait(&mut self, until: Option<Timestamp>) -> Result<Option<Step>> {
+        for partition in &mut self.chain.partitions {
+            partition.flush()?;
+        }
+        let timer = self.chain.next_timer();
+        Ok(Some(Step::Blocked([until, timer].into_iter().flatten().min())))
+    }
+
+    fn finish(&mut self) -> Result<Step> {
+        let committables = self.chain.prepare_commit()?;
+        self.over = true;
+        (self.events)(TaskEvent::Finished(self.id, committables));
+        Ok(Step::Finished)
+    }
+
+    fn read_mail(&mut self) -> Result<()> {
+        while let Some(mail) = self.mailbox.take() {
+            match mail {
+                Mail::Response(node, number, answer) => self.chain.answer(node, number, answer),
+                Mail::Command(TaskCommand::Trigger(barrier)) => self.triggers.push(barrier),
+                Mail::Command(TaskCommand::Complete(id)) => {
+                    if let TaskInput::Source(source) = &mut self.input {
+                        source.complete(id)?;
+                    }
+                }
+                Mail::Command(TaskCommand::Aborted(id)) => self.abort(id),
+                Mail::Command(TaskCommand::Split(split)) => {
+                    if let TaskInput::Source(source) = &mut self.input {
+                        source.on_split(split)?;
+                    }
+                }
+                Mail::Command(TaskCommand::Cancel) => {
+                    self.over = true;
+                    self.chain.abandon();
+                    (self.events)(TaskEvent::Cancelled(self.id));
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn abort(&mut self, id: CheckpointId) {
+        self.triggers.retain(|barrier| barrier.id > id);
+        if self.stopping.is_some_and(|stopping| stopping <= id) {
+            self.stopping = None;
+        }
+        if let TaskInput::Gate(gate) = &mut self.input {
+            gate.abort(id);
+        }
+        let current = match &self.snapshotting {
+            Snapshotting::No => return,
+            Snapshotting::Flushing(barrier, _) => barrier.id,
+            Snapshotting::Taken(taken, _) => *taken,
+        };
+        // A cut in the middle of flushing is finished: the barrier has to reach the tasks behind this one.
+        if current <= id && matches!(self.snapshotting, Snapshotting::Taken(..)) {
+            self.snapshotting = Snapshotting::No;
+        }
+    }
+
+    fn start_requests(&mut self) {
+        for (node, number, future) in self.chain.started.drain(..) {
+            let mailbox = Arc::clone(&self.mailbox);
+            let done = Box::new(move |answer| mailbox.post(Mail::Response(node, number, answer)));
+            self.env.requests.start(future, done);
+        }
+    }
+}
+
+fn in_flight(channel: ChannelId, elements: &[StreamElement]) -> Result<InFlight> {
+    Ok(InFlight { channel, elements: codec::encode_all(elements)? })
+}

@@ -1,0 +1,163 @@
+//! The text of a script and the errors that point into it: [`Fault`] inside this crate, [`flott_core::Error`] outside.
+
+use std::fmt::{self, Write};
+
+use datafusion_common::DataFusionError;
+use flott_core::Error;
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::{Location, Span};
+
+pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// What is wrong with a statement and where; [`Script::error`] turns it into the error a user sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    message: String,
+    /// Empty: the statement as a whole.
+    span: Span,
+    internal: bool,
+}
+
+impl Fault {
+    /// The statement is at fault, at `span`.
+    pub(crate) fn new(message: impl Into<String>, span: Span) -> Self {
+        Self { message: message.into(), span, internal: false }
+    }
+
+    /// The planner is at fault.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self { message: message.into(), span: Span::empty(), internal: true }
+    }
+
+    /// Flink knows `what`, flott does not yet.
+    pub(crate) fn unsupported(what: impl fmt::Display, span: Span) -> Self {
+        Self::new(format!("{what} is not supported yet"), span)
+    }
+
+    /// Points at `span` where it pointed nowhere.
+    pub(crate) fn or_at(mut self, span: Span) -> Self {
+        if self.span == Span::empty() {
+            self.span = span;
+        }
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Through DataFusion's planner and back: its hooks may fail only with its own error.
+impl From<Fault> for DataFusionError {
+    fn from(fault: Fault) -> Self {
+        Self::External(Box::new(fault))
+    }
+}
+
+impl From<DataFusionError> for Fault {
+    fn from(error: DataFusionError) -> Self {
+        let span = error.diagnostic().and_then(|d| d.span).map_or(Span::empty(), |span| {
+            Span::new(
+                Location::new(span.start.line, span.start.column),
+                Location::new(span.end.line, span.end.column),
+            )
+        });
+        match error.find_root() {
+            DataFusionError::External(inner) => match inner.downcast_ref::<Self>() {
+                Some(fault) => fault.clone().or_at(span),
+                None => Self::new(inner.to_string(), span),
+            },
+            DataFusionError::Internal(message) => Self::internal(first_line(message)),
+            DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
+                Self::new(first_line(message), span)
+            }
+            other => Self::new(first_line(&other.strip_backtrace()), span),
+        }
+    }
+}
+
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or(message)
+}
+
+impl From<ParserError> for Fault {
+    fn from(error: ParserError) -> Self {
+        let message = match error {
+            ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
+            ParserError::RecursionLimitExceeded => "the expression is nested too deeply".to_owned(),
+        };
+        // The parser writes the place into its message: `… at Line: 3, Column: 7`.
+        let (text, span) = match message.rsplit_once(" at Line: ") {
+            Some((text, place)) => {
+                let mut numbers = place.split(", Column: ").map_while(|n| n.trim().parse().ok());
+                match (numbers.next(), numbers.next()) {
+                    (Some(line), Some(column)) => {
+                        let at = Location::new(line, column);
+                        (text.to_owned(), Span::new(at, at))
+                    }
+                    _ => (message, Span::empty()),
+                }
+            }
+            None => (message, Span::empty()),
+        };
+        let text = text.replacen("Expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);
+        Self::new(text.replace("found EOF", "found the end of the statement"), span)
+    }
+}
+
+/// A script: one or more statements.
+pub(crate) struct Script<'a> {
+    text: &'a str,
+}
+
+impl<'a> Script<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text }
+    }
+
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The fault as the error a user sees: message, the line it is about, carets under it, line and column.
+    pub(crate) fn error(&self, fault: Fault) -> Error {
+        if fault.internal {
+            return Error::internal(fault.message);
+        }
+        let Span { start, end } = fault.span;
+        let line = usize::try_from(start.line).ok().and_then(|n| self.text.lines().nth(n.checked_sub(1)?));
+        let Some(line) = line else {
+            return Error::user(fault.message);
+        };
+        let column = usize::try_from(start.column).unwrap_or(1).max(1);
+        // A tab stays a tab under the line, so the caret stands where the terminal shows the text.
+        let indent: String = line.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let rest = line.chars().count().saturating_sub(column - 1);
+        let width = if end.line == start.line { end.column.saturating_sub(start.column) } else { u64::MAX };
+        let carets = usize::try_from(width).unwrap_or(usize::MAX).clamp(1, rest.max(1));
+        let number = start.line.to_string();
+        let mut message = fault.message;
+        // Writing to a string cannot fail.
+        let _ = write!(
+            message,
+            "\n  {number} | {line}\n  {:1$} | {indent}{carets}",
+            "",
+            number.len(),
+            carets = "^".repeat(carets)
+        );
+        Error::user(message).at("line", start.line).at("column", column)
+    }
+}
+
+/// The words `given` was probably meant to be, for the end of an error message.
+pub(crate) fn did_you_mean<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let lower = given.to_lowercase();
+    match flott_core::config::nearest(given, known.clone()).or_else(|| flott_core::config::nearest(&lower, known)) {
+        Some(near) => format!("; did you mean '{near}'?"),
+        None => String::new(),
+    }
+}
