@@ -1,7 +1,7 @@
 //! Keys: which types may be keys, their canonical words, the frozen hash, and key groups.
 //!
 //! The hash decides which task owns a key and is part of every savepoint, so it is frozen by golden tests
-//! (`tests/key_golden.rs`). Canonical form, per declared type:
+//! (`tests/all/key_golden.rs`). Canonical form, per declared type:
 //!
 //! | type | words of the hash |
 //! |---|---|

@@ -18,3 +18,42 @@ pub struct WatermarkStrategy {
     /// A source without rows for so long (ms, processing time) holds nobody back; `None`: it does.
     pub idle_after_ms: Option<u64>,
 }
+
+impl WatermarkStrategy {
+    /// Rows come at most `ms` behind the latest row before them.
+    ///
+    /// ```
+    /// use flott_core::WatermarkStrategy;
+    /// let strategy = WatermarkStrategy::for_bounded_out_of_orderness(5_000).with_time_column(2).with_idleness(60_000);
+    /// assert_eq!(strategy.time_column, Some(2));
+    /// ```
+    pub fn for_bounded_out_of_orderness(ms: u64) -> Self {
+        Self { time_column: None, out_of_orderness_ms: ms, every_rows: Self::EVERY_ROWS, idle_after_ms: None }
+    }
+
+    /// Rows come in the order of their event time.
+    pub fn for_monotonous_timestamps() -> Self {
+        Self::for_bounded_out_of_orderness(0)
+    }
+
+    /// The default of `flott.watermark.rows`.
+    const EVERY_ROWS: u32 = 4096;
+
+    /// The event time is in this column, counted from 0.
+    #[must_use]
+    pub fn with_time_column(self, column: usize) -> Self {
+        Self { time_column: Some(column), ..self }
+    }
+
+    /// A source without rows for so long (ms) holds nobody back.
+    #[must_use]
+    pub fn with_idleness(self, ms: u64) -> Self {
+        Self { idle_after_ms: Some(ms), ..self }
+    }
+
+    /// A watermark follows every so many rows.
+    #[must_use]
+    pub fn with_every_rows(self, rows: u32) -> Self {
+        Self { every_rows: rows, ..self }
+    }
+}

@@ -53,11 +53,13 @@ impl Decoder for LinesDecoder {
         let mut lines = StringBuilder::new();
         let (mut at, mut rows) = (0, 0);
         let mut fault = None;
-        while rows < max_rows && at < wanted {
-            let Some(length) = memchr(b'\n', &rest[at..]) else {
-                if rest.len() - at > MAX_LINE_BYTES {
-                    fault = Some(Error::user(format!("expected a line of at most {MAX_LINE_BYTES} bytes")));
-                }
+        while rows < max_rows.max(1) && at < wanted {
+            let end = memchr(b'\n', &rest[at..]);
+            if end.unwrap_or(rest.len() - at) > MAX_LINE_BYTES {
+                fault = Some(Error::user(format!("expected a line of at most {MAX_LINE_BYTES} bytes, found a longer one")));
+                break;
+            }
+            let Some(length) = end else {
                 break;
             };
             let line = &rest[at..at + length];

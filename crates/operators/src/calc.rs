@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use arrow_array::types::{ArrowPrimitiveType, Int64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::ScalarBuffer;
-use arrow_array::types::{ArrowPrimitiveType, Int64Type, UInt8Type};
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use flott_core::{Batch, Context, Error, InputId, Operator, OperatorInfo, Progress, Result, Spec};
@@ -96,7 +96,8 @@ impl Projection {
         }
         let narrow = Arc::new(input.project(&columns)?);
         let names = info.output.fields().iter();
-        let expressions = expressions.iter().zip(names).map(|(e, f)| compile(e, &narrow).map_err(|e| e.at("column", f.name())));
+        let expressions =
+            expressions.iter().zip(names).map(|(e, f)| compile(e, &narrow).map_err(|e| e.at("column", f.name())));
         Ok(Self { expressions: expressions.collect::<Result<_>>()?, columns, narrow })
     }
 
@@ -148,7 +149,8 @@ impl Calc {
             return Ok(None);
         }
         let predicate = predicate(&kept, batch.columns().num_columns());
-        let input = self.projection.as_ref().map_or_else(|| batch.columns().columns().to_vec(), |p| p.read(batch.columns()));
+        let input =
+            self.projection.as_ref().map_or_else(|| batch.columns().columns().to_vec(), |p| p.read(batch.columns()));
         let columns = input.iter().map(|column| predicate.filter(column)).collect::<Result<Vec<_>, _>>()?;
         let columns = match &self.projection {
             None => with_rows(batch.schema(), columns, rows)?,

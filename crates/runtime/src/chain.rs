@@ -192,8 +192,9 @@ impl OperatorChain {
             if !self.is_runnable(index) {
                 continue;
             }
-            if let NodeKind::Sink(writer) = &mut self.nodes[index].kind
-                && matches!(self.nodes[index].inbox.front(), Some(Item::Batch(..)))
+            let node = &mut self.nodes[index];
+            if let NodeKind::Sink(writer) = &mut node.kind
+                && matches!(node.inbox.front(), Some(Item::Batch(..)))
                 && let Some(wait) = writer.ready(waker, clock)?
             {
                 waiting = Some(wait);
@@ -421,6 +422,23 @@ impl OperatorChain {
                         Item::Batch(..) | Item::Reissue(..) => return Err(Error::internal("rows are routed, not forwarded")),
                     };
                     self.partitions[to].broadcast(&element)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells every reader outside the task the clock it was told before a restore.
+    pub fn announce(&mut self) -> Result<()> {
+        for index in 0..self.nodes.len() {
+            let clock = self.nodes[index].clock;
+            // A watermark behind requests has not been passed on yet; it will be.
+            if clock == Timestamp::MIN || !self.nodes[index].inbox.is_empty() {
+                continue;
+            }
+            for at in 0..self.nodes[index].outputs.len() {
+                if let (_, _, Target::Partition(to)) = self.nodes[index].outputs[at] {
+                    self.partitions[to].broadcast(&flott_core::StreamElement::Watermark(clock))?;
                 }
             }
         }

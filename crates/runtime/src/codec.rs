@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_ipc::writer::{CompressionContext, DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_ipc::writer::{IpcWriteContext, DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
 use arrow_schema::SchemaRef;
 use flott_core::{Batch, CheckpointBarrier, Error, Result, StreamElement, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ fn encode_batch(batch: &Batch, out: &mut Vec<u8>) -> Result<()> {
     let options = IpcWriteOptions::default();
     let mut dictionaries = DictionaryTracker::new(false);
     let (_, encoded) = IpcDataGenerator::default()
-        .encode(batch.columns(), &mut dictionaries, &options, &mut CompressionContext::default())
+        .encode(batch.columns(), &mut dictionaries, &options, &mut IpcWriteContext::default())
         .map_err(|e| Error::internal(format!("rows cannot be encoded: {e}")))?;
     let length = |n: usize| u32::try_from(n).map_err(|_| Error::user("a batch is larger than 4 GiB"));
     push_head(

@@ -70,6 +70,8 @@ pub struct InputGate {
     clock: Timestamp,
     idle: bool,
     alignment: Option<Alignment>,
+    /// The checkpoint whose barriers overtake though they were sent aligned.
+    overtake: CheckpointId,
     /// Barriers of checkpoints up to this one come too late and are dropped.
     done: CheckpointId,
     ended: bool,
@@ -99,6 +101,7 @@ impl InputGate {
             clock,
             idle: false,
             alignment: None,
+            overtake: CheckpointId(0),
             done: CheckpointId(0),
             ended: false,
             ready: VecDeque::new(),
@@ -126,6 +129,16 @@ impl InputGate {
         if self.alignment.as_ref().is_some_and(|a| a.barrier.id <= checkpoint) {
             self.alignment = None;
             self.inputs.iter_mut().for_each(|input| input.blocked = false);
+        }
+    }
+
+    /// Barriers of this checkpoint overtake from now on, however they were sent.
+    pub fn overtake(&mut self, checkpoint: CheckpointId) {
+        self.overtake = checkpoint;
+        if let Some(alignment) = &mut self.alignment
+            && alignment.barrier.id == checkpoint
+        {
+            alignment.barrier.mode = BarrierMode::Unaligned;
         }
     }
 
@@ -266,9 +279,11 @@ impl InputGate {
             .iter()
             .filter(|input| !input.blocked)
             .filter_map(|input| input.queue.waiting_barrier())
-            .filter(|barrier| barrier.mode == BarrierMode::Unaligned && barrier.id > self.done)
+            .filter(|barrier| barrier.mode == BarrierMode::Unaligned || barrier.id == self.overtake)
+            .filter(|barrier| barrier.id > self.done)
             .max_by_key(|barrier| barrier.id);
-        if let Some(barrier) = waiting {
+        if let Some(mut barrier) = waiting {
+            barrier.mode = BarrierMode::Unaligned;
             self.begin(barrier);
         }
     }

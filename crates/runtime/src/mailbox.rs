@@ -16,6 +16,8 @@ pub enum TaskCommand {
     Complete(CheckpointId),
     /// A checkpoint was given up.
     Aborted(CheckpointId),
+    /// Barriers of a checkpoint have waited long enough: from here on they overtake.
+    Overtake(CheckpointId),
     /// To a source: the answer to its request for a split.
     Split(NextSplit),
     /// End now; nothing further is expected of the task.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use arrow_array::{ArrayRef, UInt32Array};
-use flott_core::{Batch, BarrierMode, Error, KeyGroup, Partitioner, Result, StreamElement, hash_keys};
+use flott_core::{BarrierMode, Batch, CheckpointBarrier, CheckpointId, Error, KeyGroup, Partitioner, Result, StreamElement, hash_keys};
 use flott_plan::ChannelId;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -66,6 +66,11 @@ impl Outlet {
             self.waiting.push_back(StreamElement::Batch(batch));
         }
         Ok(())
+    }
+
+    /// Where this checkpoint's barrier waits.
+    fn barrier(&self, checkpoint: CheckpointId) -> Option<usize> {
+        self.waiting.iter().position(|element| matches!(element, StreamElement::Barrier(b) if b.id == checkpoint))
     }
 
     fn drain(&mut self) {
@@ -229,7 +234,7 @@ impl ResultPartition {
     }
 
     /// Sends a barrier to every channel. Where it overtakes rows, they are returned by channel: part of the snapshot.
-    pub fn barrier(&mut self, barrier: flott_core::CheckpointBarrier) -> Result<Vec<(ChannelId, Vec<StreamElement>)>> {
+    pub fn barrier(&mut self, barrier: CheckpointBarrier) -> Result<Vec<(ChannelId, Vec<StreamElement>)>> {
         if barrier.mode != BarrierMode::Unaligned || !self.may_overtake {
             self.broadcast(&StreamElement::Barrier(barrier))?;
             return Ok(Vec::new());
@@ -244,6 +249,26 @@ impl ResultPartition {
             outlet.sender.send(StreamElement::Barrier(barrier));
         }
         Ok(overtaken)
+    }
+
+    /// Whether this checkpoint's barrier waits here behind rows.
+    pub fn holds_barrier(&self, checkpoint: CheckpointId) -> bool {
+        self.outlets.iter().any(|outlet| outlet.barrier(checkpoint).is_some())
+    }
+
+    /// Sends a barrier that waits here ahead of the rows before it, where the edge allows it; these are returned by
+    /// channel: part of the snapshot.
+    pub fn overtake(&mut self, checkpoint: CheckpointId) -> Vec<(ChannelId, Vec<StreamElement>)> {
+        let mut overtaken = Vec::new();
+        for outlet in self.outlets.iter_mut().filter(|_| self.may_overtake) {
+            let Some(at) = outlet.barrier(checkpoint) else { continue };
+            if let Some(StreamElement::Barrier(barrier)) = outlet.waiting.remove(at) {
+                overtaken.push((outlet.id, outlet.waiting.iter().take(at).cloned().collect()));
+                let barrier = CheckpointBarrier { mode: BarrierMode::Unaligned, ..barrier };
+                outlet.sender.send(StreamElement::Barrier(barrier));
+            }
+        }
+        overtaken
     }
 
     /// Sends what is collected, however little: the task is about to wait.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use arrow_buffer::Buffer;
-use flott_checkpoint::{InFlight, MemberSnapshot, TaskSnapshot};
+use flott_checkpoint::{InFlight, MemberSnapshot, RuntimePart, TaskSnapshot};
 use flott_core::state::snapshot::PendingSnapshot;
 use flott_core::{Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp};
 use arrow_array::UInt32Array;
@@ -158,27 +158,26 @@ impl Place {
 /// What old tasks left, by the uid of a node's first member.
 pub struct RestoredRuntime {
     clock: Timestamp,
-    nodes: BTreeMap<String, Vec<(u32, NodeState)>>,
+    nodes: BTreeMap<String, Vec<NodeState>>,
     /// The same tasks as before: every one gets exactly its own.
     same: bool,
 }
 
 impl RestoredRuntime {
-    /// Reads the runtime parts of all old tasks (index, bytes) of an old vertex of `old_parallelism`.
-    pub fn read(parts: &[(u32, Vec<u8>)], old_parallelism: u32, place: Place) -> Result<Self> {
-        let same = old_parallelism == place.parallelism;
+    /// Reads the runtime parts of the old tasks that had a member of this task's chain, whose first is `head`.
+    pub fn read(parts: &[RuntimePart], head: &str, place: Place) -> Result<Self> {
+        let same = parts.iter().all(|part| part.parallelism == place.parallelism);
         let mut restored = Self { clock: Timestamp::MAX, nodes: BTreeMap::new(), same };
-        for (index, bytes) in parts {
-            if same && *index != place.index {
-                continue;
+        for part in parts.iter().filter(|part| !same || part.index == place.index) {
+            let state: RuntimeState = postcard::from_bytes(&part.bytes)?;
+            if part.members.first().is_some_and(|uid| uid == head) {
+                restored.clock = restored.clock.min(state.clock);
             }
-            let state: RuntimeState = postcard::from_bytes(bytes)?;
-            restored.clock = restored.clock.min(state.clock);
             for node in state.nodes {
-                restored.nodes.entry(node.uid.clone()).or_default().push((*index, node));
+                restored.nodes.entry(node.uid.clone()).or_default().push(node);
             }
         }
-        if restored.nodes.is_empty() {
+        if restored.clock == Timestamp::MAX {
             restored.clock = Timestamp::MIN;
         }
         Ok(restored)
@@ -192,15 +191,15 @@ impl RestoredRuntime {
     /// Gives a node its clock, its watermark generator's state, and what waited in front of it.
     pub fn apply(&self, node: &mut ChainNode, place: Place) -> Result<()> {
         let Some(old) = self.nodes.get(&node.members[0].info.uid) else { return Ok(()) };
-        node.clock = old.iter().map(|(_, state)| state.clock).min().unwrap_or(Timestamp::MIN);
+        node.clock = old.iter().map(|state| state.clock).min().unwrap_or(Timestamp::MIN);
         if let NodeKind::Watermarks(generator) = &mut node.kind
-            && let [(_, NodeState { watermarks: Some(state), .. })] = old.as_slice()
+            && let [NodeState { watermarks: Some(state), .. }] = old.as_slice()
         {
             *generator = WatermarkGenerator::new(generator.strategy().clone(), *state);
         }
         let keyed = node.members[0].state.is_some();
         let mut turn = 0;
-        for item in old.iter().flat_map(|(_, state)| &state.items) {
+        for item in old.iter().flat_map(|state| &state.items) {
             let (member, input, bytes, request) = match item {
                 StoredItem::Batch(input, bytes) => (0, *input, bytes, false),
                 StoredItem::Request(member, bytes) => (*member as usize, 0, bytes, true),

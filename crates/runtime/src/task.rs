@@ -61,6 +61,8 @@ pub enum TaskInput {
     Gate(InputGate),
     /// A source.
     Source(SourceInput),
+    /// None: the task had finished before the job was restored, and only says so again.
+    Finished,
 }
 
 /// A snapshot on its way through the task.
@@ -69,8 +71,8 @@ enum Snapshotting {
     No,
     /// Nodes below this one are flushed.
     Flushing(CheckpointBarrier, usize),
-    /// The cut is made; rows in flight are still to be known.
-    Taken(CheckpointId, Box<PendingTaskSnapshot>),
+    /// The cut is made. Rows in flight into the task are still to be known (`false`), or the barrier is still to leave.
+    Taken(CheckpointId, Box<PendingTaskSnapshot>, bool),
 }
 
 /// One parallel instance of a vertex.
@@ -163,6 +165,7 @@ impl Task {
         for partition in &mut self.chain.partitions {
             flowing &= partition.drain();
         }
+        self.acknowledge_complete();
         for _ in 0..UNITS {
             if let Some(step) = self.unit(flowing)? {
                 return Ok(step);
@@ -183,8 +186,9 @@ impl Task {
         }
         if !flowing {
             // Rows cannot move, but a barrier that overtakes them can.
-            if let Some(barrier) = self.triggers.iter().position(|b| b.mode == BarrierMode::Unaligned) {
-                let barrier = self.triggers.remove(barrier);
+            let overtaking = self.triggers.iter().position(|b| b.mode == BarrierMode::Unaligned);
+            if let (TaskInput::Source(_), Some(at)) = (&self.input, overtaking) {
+                let barrier = self.triggers.remove(at);
                 self.snapshotting = Snapshotting::Flushing(barrier, 0);
                 return Ok(None);
             }
@@ -207,7 +211,7 @@ impl Task {
                     self.on_gate(event)?;
                     return Ok(None);
                 }
-                if !self.triggers.is_empty() {
+                if let (TaskInput::Source(_), false) = (&self.input, self.triggers.is_empty()) {
                     let barrier = self.triggers.remove(0);
                     self.snapshotting = Snapshotting::Flushing(barrier, 0);
                     return Ok(None);
@@ -221,6 +225,10 @@ impl Task {
         }
         if self.ended {
             if self.chain.is_finished() {
+                if let Some(barrier) = self.triggers.pop() {
+                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                    return Ok(None);
+                }
                 return self.finish().map(Some);
             }
             return self.wait(None);
@@ -233,7 +241,7 @@ impl Task {
                 self.on_gate(event)?;
                 return Ok(None);
             }
-            if self.triggers.is_empty() {
+            if !matches!(self.input, TaskInput::Source(_)) || self.triggers.is_empty() {
                 return self.wait(None);
             }
         }
@@ -274,6 +282,14 @@ impl Task {
                     SourceInputEvent::Wait(Wait::Until(at)) => return self.wait(Some(at)),
                     SourceInputEvent::Ended => self.end(),
                 }
+            }
+            TaskInput::Finished => {
+                for partition in &mut self.chain.partitions {
+                    partition.broadcast(&StreamElement::EndOfInput)?;
+                }
+                self.over = true;
+                (self.events)(TaskEvent::Finished(self.id, Vec::new()));
+                return Ok(Some(Step::Finished));
             }
         }
         Ok(None)
@@ -317,10 +333,11 @@ impl Task {
         let clock = match &self.input {
             TaskInput::Gate(gate) => gate.clock(),
             TaskInput::Source(source) => source.clock(),
+            TaskInput::Finished => Timestamp::MAX,
         };
         let splits = match &mut self.input {
             TaskInput::Source(source) => Some(source.snapshot()?),
-            TaskInput::Gate(_) => None,
+            TaskInput::Gate(_) | TaskInput::Finished => None,
         };
         let mut pending = snapshot_chain(&mut self.chain, clock, splits)?;
         for partition in &mut self.chain.partitions {
@@ -328,7 +345,7 @@ impl Task {
                 pending.in_flight.push(in_flight(channel, &elements)?);
             }
         }
-        self.snapshotting = Snapshotting::Taken(barrier.id, Box::new(pending));
+        self.snapshotting = Snapshotting::Taken(barrier.id, Box::new(pending), false);
         if let TaskInput::Source(_) = self.input {
             if barrier.kind == CheckpointKind::Stop {
                 self.stopping = Some(barrier.id);
@@ -338,27 +355,57 @@ impl Task {
         Ok(())
     }
 
-    /// The last piece of a snapshot has come: the rest is done aside, then the master hears of it.
+    /// All rows in flight into the task that belong to the snapshot are known.
     fn acknowledge(&mut self, id: CheckpointId, recorded: Vec<(ChannelId, Vec<StreamElement>)>) -> Result<()> {
-        let Snapshotting::Taken(taken, mut pending) = std::mem::replace(&mut self.snapshotting, Snapshotting::No) else {
-            return Ok(());
-        };
-        if taken != id {
-            self.snapshotting = Snapshotting::Taken(taken, pending);
-            return Ok(());
+        if let Snapshotting::Taken(taken, pending, known) = &mut self.snapshotting
+            && *taken == id
+        {
+            // What the receiver holds is older than what a sender could not send.
+            let received = recorded.iter().map(|(channel, elements)| in_flight(*channel, elements));
+            let mut all = received.collect::<Result<Vec<_>>>()?;
+            all.append(&mut pending.in_flight);
+            pending.in_flight = all;
+            *known = true;
         }
-        // What the receiver holds is older than what a sender could not send.
-        let received = recorded.iter().map(|(channel, elements)| in_flight(*channel, elements));
-        let mut all = received.collect::<Result<Vec<_>>>()?;
-        all.append(&mut pending.in_flight);
-        pending.in_flight = all;
-        let (task, events) = (self.id, Arc::clone(&self.events));
-        (self.env.offload)(Box::new(move || {
-            events(match pending.complete() {
-                Ok(snapshot) => TaskEvent::Ack(task, id, snapshot),
-                Err(error) => TaskEvent::Declined(task, id, error),
-            });
-        }));
+        self.acknowledge_complete();
+        Ok(())
+    }
+
+    /// Tells the master of a snapshot to which nothing can be added any more: the barrier has left the task too, so
+    /// that one that is told to overtake finds what it overtakes. The rest of the work is done aside.
+    fn acknowledge_complete(&mut self) {
+        let left = |id| !self.chain.partitions.iter().any(|partition| partition.holds_barrier(id));
+        match std::mem::replace(&mut self.snapshotting, Snapshotting::No) {
+            Snapshotting::Taken(id, pending, true) if left(id) => {
+                let (task, events) = (self.id, Arc::clone(&self.events));
+                (self.env.offload)(Box::new(move || {
+                    events(match pending.complete() {
+                        Ok(snapshot) => TaskEvent::Ack(task, id, snapshot),
+                        Err(error) => TaskEvent::Declined(task, id, error),
+                    });
+                }));
+            }
+            other => self.snapshotting = other,
+        }
+    }
+
+    /// Barriers of this checkpoint overtake from here on.
+    fn overtake(&mut self, id: CheckpointId) -> Result<()> {
+        if let TaskInput::Gate(gate) = &mut self.input {
+            gate.overtake(id);
+        }
+        match &mut self.snapshotting {
+            Snapshotting::Flushing(barrier, _) if barrier.id == id => barrier.mode = BarrierMode::Unaligned,
+            Snapshotting::Taken(taken, pending, _) if *taken == id => {
+                for partition in &mut self.chain.partitions {
+                    for (channel, elements) in partition.overtake(id) {
+                        pending.in_flight.push(in_flight(channel, &elements)?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.triggers.iter_mut().filter(|b| b.id == id).for_each(|b| b.mode = BarrierMode::Unaligned);
         Ok(())
     }
 
@@ -389,6 +436,7 @@ impl Task {
                     }
                 }
                 Mail::Command(TaskCommand::Aborted(id)) => self.abort(id),
+                Mail::Command(TaskCommand::Overtake(id)) => self.overtake(id)?,
                 Mail::Command(TaskCommand::Split(split)) => {
                     if let TaskInput::Source(source) = &mut self.input {
                         source.on_split(split)?;
@@ -416,7 +464,7 @@ impl Task {
         let current = match &self.snapshotting {
             Snapshotting::No => return,
             Snapshotting::Flushing(barrier, _) => barrier.id,
-            Snapshotting::Taken(taken, _) => *taken,
+            Snapshotting::Taken(taken, ..) => *taken,
         };
         // A cut in the middle of flushing is finished: the barrier has to reach the tasks behind this one.
         if current <= id && matches!(self.snapshotting, Snapshotting::Taken(..)) {

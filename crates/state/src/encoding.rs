@@ -38,22 +38,16 @@ pub fn decode_sections(bytes: &[u8]) -> Result<Vec<StateSection>> {
     let cut = || refuse(format!("it ends after {} bytes", bytes.len()));
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
     if magic != MAGIC {
-        return Err(refuse(
-            "it does not begin as keyed state of flott does".into(),
-        ));
+        return Err(refuse("it does not begin as keyed state of flott does".into()));
     }
     let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
     let version = u16::from_le_bytes(*version);
     if version != VERSION {
-        return Err(refuse(format!(
-            "it is of version {version}, and this flott reads version {VERSION}"
-        )));
+        return Err(refuse(format!("it is of version {version}, and this flott reads version {VERSION}")));
     }
     let (checksum, body) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
     if xxh3_64(body) != u64::from_le_bytes(*checksum) {
-        return Err(refuse(
-            "its checksum does not fit: it is damaged or cut short".into(),
-        ));
+        return Err(refuse("its checksum does not fit: it is damaged or cut short".into()));
     }
     match postcard::take_from_bytes(body) {
         Ok((sections, [])) => Ok(sections),

@@ -40,13 +40,7 @@ impl StateBackend for HashMapBackend {
     fn create(&self, scope: KeyScope, restored: Vec<StateSection>) -> Result<Box<dyn KeyedState>> {
         let codec = KeyCodec::new(scope.key_types.clone())?;
         let restored = Restored::new(restored, &scope)?;
-        Ok(Box::new(HashMapState {
-            scope,
-            codec,
-            tables: Vec::new(),
-            timers: Vec::new(),
-            restored,
-        }))
+        Ok(Box::new(HashMapState { scope, codec, tables: Vec::new(), timers: Vec::new(), restored }))
     }
 }
 
@@ -70,11 +64,7 @@ impl HashMapState {
 
     /// The timers of the domain.
     fn timers_of(&self, domain: TimeDomain) -> Vec<ColumnId> {
-        self.timers
-            .iter()
-            .filter(|(of, _)| *of == domain)
-            .map(|(_, id)| *id)
-            .collect()
+        self.timers.iter().filter(|(of, _)| *of == domain).map(|(_, id)| *id).collect()
     }
 
     fn timer_column(&mut self, id: ColumnId) -> Option<&mut TimerColumn> {
@@ -100,39 +90,23 @@ impl KeyedState for HashMapState {
     fn open_table(&mut self, name: &str, namespaced: bool) -> Result<TableId> {
         if let Some(at) = self.tables.iter().position(|table| table.name == name) {
             if self.tables[at].is_namespaced() != namespaced {
-                return Err(
-                    Error::user("a table was opened both with and without namespaces")
-                        .at("table", name),
-                );
+                return Err(Error::user("a table was opened both with and without namespaces").at("table", name));
             }
             return Ok(TableId(at as u16));
         }
-        let id = u16::try_from(self.tables.len())
-            .map_err(|_| Error::user("an operator has more than 65536 tables"))?;
-        self.tables
-            .push(Table::new(name, namespaced, self.codec.clone()));
+        let id = u16::try_from(self.tables.len()).map_err(|_| Error::user("an operator has more than 65536 tables"))?;
+        self.tables.push(Table::new(name, namespaced, self.codec.clone()));
         Ok(TableId(id))
     }
 
-    fn open_column(
-        &mut self,
-        id: TableId,
-        name: &str,
-        mut column: Box<dyn StateColumn>,
-    ) -> Result<ColumnId> {
+    fn open_column(&mut self, id: TableId, name: &str, mut column: Box<dyn StateColumn>) -> Result<ColumnId> {
         let table = &mut self.tables[usize::from(id.0)];
         let position = table.columns.len();
         if table.columns.iter().any(|column| column.name == name) {
-            return Err(Error::user("two states have this name")
-                .at("state", name)
-                .at("table", &table.name));
+            return Err(Error::user("two states have this name").at("state", name).at("table", &table.name));
         }
-        let too_many =
-            |_| Error::user("an operator has more than 65536 states").at("table", &table.name);
-        let column_id = ColumnId {
-            table: id,
-            column: u16::try_from(position).map_err(too_many)?,
-        };
+        let too_many = |_| Error::user("an operator has more than 65536 states").at("table", &table.name);
+        let column_id = ColumnId { table: id, column: u16::try_from(position).map_err(too_many)? };
         let stored = self.restored.claim(table, name, &*column, &self.codec)?;
         if let Some(timers) = column.as_timers() {
             self.timers.push((timers.domain(), column_id));
@@ -145,25 +119,12 @@ impl KeyedState for HashMapState {
         Ok(column_id)
     }
 
-    fn locate(
-        &mut self,
-        table: TableId,
-        keys: &Keys,
-        namespaces: Namespaces<'_>,
-        out: &mut Vec<Slot>,
-    ) -> Result<()> {
+    fn locate(&mut self, table: TableId, keys: &Keys, namespaces: Namespaces<'_>, out: &mut Vec<Slot>) -> Result<()> {
         let table = self.table_mut(table);
-        table
-            .locate(keys, namespaces, out)
-            .map_err(|e| e.at("table", &table.name))
+        table.locate(keys, namespaces, out).map_err(|e| e.at("table", &table.name))
     }
 
-    fn locate_beside(
-        &mut self,
-        table: TableId,
-        of: (TableId, Slot),
-        namespace: Namespace,
-    ) -> Result<Slot> {
+    fn locate_beside(&mut self, table: TableId, of: (TableId, Slot), namespace: Namespace) -> Result<Slot> {
         let (to, from) = (usize::from(table.0), usize::from(of.0.0));
         match self.tables.get_disjoint_mut([to, from]) {
             Ok([to, from]) => to.locate_beside(Some(from), of.1, namespace),
@@ -183,12 +144,7 @@ impl KeyedState for HashMapState {
         Ok(self.table(table).namespaces())
     }
 
-    fn slots_of(
-        &mut self,
-        table: TableId,
-        namespace: Namespace,
-        limit: usize,
-    ) -> Result<Vec<Slot>> {
+    fn slots_of(&mut self, table: TableId, namespace: Namespace, limit: usize) -> Result<Vec<Slot>> {
         Ok(self.table(table).slots_of(namespace, limit))
     }
 
@@ -208,35 +164,18 @@ impl KeyedState for HashMapState {
         self.table_mut(table).merge(into, from)
     }
 
-    fn due_timers(
-        &mut self,
-        domain: TimeDomain,
-        up_to: Timestamp,
-        limit: usize,
-        out: &mut Vec<Timer>,
-    ) -> Result<bool> {
+    fn due_timers(&mut self, domain: TimeDomain, up_to: Timestamp, limit: usize, out: &mut Vec<Timer>) -> Result<bool> {
         let services = self.timers_of(domain);
         for _ in 0..limit {
-            let Some((due, service)) = self.earliest(&services).filter(|(due, _)| *due <= up_to)
-            else {
+            let Some((due, service)) = self.earliest(&services).filter(|(due, _)| *due <= up_to) else {
                 return Ok(false);
             };
-            let Some((at, slot)) = self
-                .timer_column(service)
-                .and_then(|timers| timers.pop(due))
-            else {
+            let Some((at, slot)) = self.timer_column(service).and_then(|timers| timers.pop(due)) else {
                 return Ok(false);
             };
-            out.push(Timer {
-                service,
-                slot,
-                namespace: self.namespace_of(service.table, slot),
-                at,
-            });
+            out.push(Timer { service, slot, namespace: self.namespace_of(service.table, slot), at });
         }
-        Ok(self
-            .earliest(&services)
-            .is_some_and(|(due, _)| due <= up_to))
+        Ok(self.earliest(&services).is_some_and(|(due, _)| due <= up_to))
     }
 
     fn next_timer(&mut self, domain: TimeDomain) -> Option<Timestamp> {

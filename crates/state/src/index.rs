@@ -17,11 +17,7 @@ struct Entry {
     slot: u32,
 }
 
-const EMPTY: Entry = Entry {
-    word: 0,
-    tag: NO_TAG,
-    slot: 0,
-};
+const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: 0 };
 
 /// Where the search begins. Key hashes are good in their low bits whatever key groups a task owns (the group comes
 /// from the middle bits), so the tag only has to be spread over them.
@@ -31,17 +27,14 @@ fn home(hash: u64, tag: u32) -> usize {
 }
 
 pub(crate) struct Index {
-    /// A power of two of them, at most 5/8 full.
+    /// A power of two of them, at most half full.
     entries: Vec<Entry>,
     len: usize,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: vec![EMPTY; 16],
-            len: 0,
-        }
+        Self { entries: vec![EMPTY; 16], len: 0 }
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
@@ -70,9 +63,7 @@ impl Index {
         let entries = self.entries.as_slice();
         let mask = self.mask();
         let mut misses = 0;
-        for (row, ((&hash, &word), slot)) in
-            hashes.iter().zip(words).zip(out.iter_mut()).enumerate()
-        {
+        for (row, ((&hash, &word), slot)) in hashes.iter().zip(words).zip(out.iter_mut()).enumerate() {
             let tag = tag(row);
             let entry = entries[home(hash, tag) & mask];
             *slot = Slot(entry.slot);
@@ -83,13 +74,7 @@ impl Index {
     }
 
     /// The slot of an entry with this word and tag that is the `same` key.
-    pub(crate) fn find(
-        &self,
-        hash: u64,
-        word: u64,
-        tag: u32,
-        same: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, word: u64, tag: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = home(hash, tag) & self.mask();
         loop {
             let entry = self.entries[at];
@@ -104,15 +89,8 @@ impl Index {
     }
 
     /// Adds an entry that is not there yet. `hash_of` gives the hashes of the slots added before.
-    pub(crate) fn insert(
-        &mut self,
-        hash: u64,
-        word: u64,
-        tag: u32,
-        slot: u32,
-        hash_of: impl Fn(u32) -> u64,
-    ) {
-        if (self.len + 1) * 8 > self.entries.len() * 4 {
+    pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
+        if (self.len + 1) * 2 > self.entries.len() {
             let larger = vec![EMPTY; self.entries.len() * 2];
             for entry in std::mem::replace(&mut self.entries, larger) {
                 if entry.tag != NO_TAG {
@@ -178,11 +156,7 @@ mod tests {
             index.remove(0, removed, hash_of);
             for slot in 0..40 {
                 let found = index.find(hash_of(slot), u64::from(slot), 0, |_| true);
-                assert_eq!(
-                    found,
-                    (slot != removed).then_some(slot),
-                    "without {removed}"
-                );
+                assert_eq!(found, (slot != removed).then_some(slot), "without {removed}");
             }
             assert_eq!(index.len, 39);
         }

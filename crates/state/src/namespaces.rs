@@ -32,11 +32,7 @@ pub(crate) struct NamespaceTable {
 
 impl NamespaceTable {
     pub(crate) fn new(listed: bool) -> Self {
-        let void = List {
-            namespace: Namespace::VOID,
-            first: NONE,
-            last: NONE,
-        };
+        let void = List { namespace: Namespace::VOID, first: NONE, last: NONE };
         Self {
             listed,
             numbers: HashMap::default(),
@@ -51,8 +47,7 @@ impl NamespaceTable {
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
-        self.links.len() * size_of::<Link>()
-            + self.lists.len() * (size_of::<List>() + size_of::<(Namespace, u32)>())
+        self.links.len() * size_of::<Link>() + self.lists.len() * (size_of::<List>() + size_of::<(Namespace, u32)>())
     }
 
     /// The number of a namespace, new if need be.
@@ -61,19 +56,13 @@ impl NamespaceTable {
             return if namespace == Namespace::VOID {
                 Ok(0)
             } else {
-                Err(Error::internal(format!(
-                    "namespace {namespace:?} in a table opened without namespaces"
-                )))
+                Err(Error::internal(format!("namespace {namespace:?} in a table opened without namespaces")))
             };
         }
         if let Some(number) = self.numbers.get(&namespace) {
             return Ok(*number);
         }
-        let list = List {
-            namespace,
-            first: NONE,
-            last: NONE,
-        };
+        let list = List { namespace, first: NONE, last: NONE };
         let number = match self.free.pop() {
             Some(number) => {
                 self.lists[number as usize] = list;
@@ -85,9 +74,7 @@ impl NamespaceTable {
             }
         };
         if number >= LIMIT {
-            return Err(Error::user(
-                "more than 2^30 windows are open at once in one task; raise the parallelism",
-            ));
+            return Err(Error::user("more than 2^30 windows are open at once in one task; raise the parallelism"));
         }
         self.numbers.insert(namespace, number);
         Ok(number)
@@ -115,25 +102,16 @@ impl NamespaceTable {
 
     /// The namespaces there are, ascending, with their numbers.
     pub(crate) fn sorted(&self) -> Vec<(Namespace, u32)> {
-        let mut all: Vec<_> = self
-            .numbers
-            .iter()
-            .map(|(namespace, number)| (*namespace, *number))
-            .collect();
+        let mut all: Vec<_> = self.numbers.iter().map(|(namespace, number)| (*namespace, *number)).collect();
         all.sort_unstable();
         all
     }
 
     /// The slots of a namespace, in the order in which they were made.
     pub(crate) fn slots(&self, namespace: Namespace) -> impl Iterator<Item = u32> {
-        let first = self
-            .numbers
-            .get(&namespace)
-            .map_or(NONE, |number| self.lists[*number as usize].first);
+        let first = self.numbers.get(&namespace).map_or(NONE, |number| self.lists[*number as usize].first);
         let linked = |slot: u32| (slot != NONE).then_some(slot);
-        std::iter::successors(linked(first), move |slot| {
-            linked(self.links[*slot as usize].next)
-        })
+        std::iter::successors(linked(first), move |slot| linked(self.links[*slot as usize].next))
     }
 
     /// A new slot joins its namespace at the end.
@@ -142,19 +120,10 @@ impl NamespaceTable {
             return;
         }
         if self.links.len() <= slot as usize {
-            self.links.resize(
-                slot as usize + 1,
-                Link {
-                    previous: NONE,
-                    next: NONE,
-                },
-            );
+            self.links.resize(slot as usize + 1, Link { previous: NONE, next: NONE });
         }
         let list = &mut self.lists[number as usize];
-        self.links[slot as usize] = Link {
-            previous: list.last,
-            next: NONE,
-        };
+        self.links[slot as usize] = Link { previous: list.last, next: NONE };
         match list.last {
             NONE => list.first = slot,
             last => self.links[last as usize].next = slot,

@@ -9,11 +9,7 @@ use crate::table::Table;
 
 /// The sections of a table, one a column, its entries by (key group, key bytes, namespace). What was emptied
 /// without a report is freed at the end of the next call.
-pub(crate) fn write_table(
-    table: &mut Table,
-    scope: &KeyScope,
-    codec: &KeyCodec,
-) -> Result<Vec<StateSection>> {
+pub(crate) fn write_table(table: &mut Table, scope: &KeyScope, codec: &KeyCodec) -> Result<Vec<StateSection>> {
     let slots = table.used_slots();
     let (mut offsets, mut bytes) = (Vec::new(), Vec::new());
     codec.encode_all(&table.keys_of(&slots)?, &mut offsets, &mut bytes)?;
@@ -22,12 +18,7 @@ pub(crate) fn write_table(
         .zip(offsets.windows(2))
         .map(|(slot, at)| {
             let group = KeyGroup::of(table.hash_of(*slot), scope.max_parallelism);
-            (
-                group,
-                &bytes[at[0]..at[1]],
-                table.namespace_of(*slot),
-                *slot,
-            )
+            (group, &bytes[at[0]..at[1]], table.namespace_of(*slot), *slot)
         })
         .collect();
     entries.sort_unstable();
@@ -43,15 +34,8 @@ pub(crate) fn write_table(
             }
             filled[slot.index()] = true;
             value.clear();
-            column
-                .state
-                .encode(slot, &mut value)
-                .map_err(|e| e.at("state", &column.name).at("table", &table.name))?;
-            let entry = Entry {
-                key,
-                namespace,
-                value: &value,
-            };
+            column.state.encode(slot, &mut value).map_err(|e| e.at("state", &column.name).at("table", &table.name))?;
+            let entry = Entry { key, namespace, value: &value };
             match groups.last_mut() {
                 Some((last, bytes)) if *last == group => write_entry(entry, bytes)?,
                 _ => {
@@ -83,13 +67,8 @@ impl Restored {
     pub(crate) fn new(sections: Vec<StateSection>, scope: &KeyScope) -> Result<Self> {
         let mut states: Vec<StateSection> = Vec::new();
         for mut section in sections {
-            section
-                .groups
-                .retain(|(group, _)| scope.key_groups.contains(&u32::from(group.0)));
-            match states
-                .iter_mut()
-                .find(|s| s.table == section.table && s.name == section.name)
-            {
+            section.groups.retain(|(group, _)| scope.key_groups.contains(&u32::from(group.0)));
+            match states.iter_mut().find(|s| s.table == section.table && s.name == section.name) {
                 None => states.push(section),
                 Some(state) => {
                     agree(state, &section)?;
@@ -97,9 +76,7 @@ impl Restored {
                 }
             }
         }
-        states
-            .iter_mut()
-            .for_each(|state| state.groups.sort_by_key(|(group, _)| *group));
+        states.iter_mut().for_each(|state| state.groups.sort_by_key(|(group, _)| *group));
         Ok(Self(states))
     }
 
@@ -110,19 +87,11 @@ impl Restored {
 
     /// The names of states that hold something, as `table.state`.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .filter(|s| !s.groups.is_empty())
-            .map(|s| format!("{}.{}", s.table, s.name))
-            .collect()
+        self.0.iter().filter(|s| !s.groups.is_empty()).map(|s| format!("{}.{}", s.table, s.name)).collect()
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
-        self.0
-            .iter()
-            .flat_map(|section| &section.groups)
-            .map(|(_, bytes)| bytes.len())
-            .sum()
+        self.0.iter().flat_map(|section| &section.groups).map(|(_, bytes)| bytes.len()).sum()
     }
 
     /// Takes out what was stored of a state, if its column fits.
@@ -133,11 +102,7 @@ impl Restored {
         column: &dyn StateColumn,
         codec: &KeyCodec,
     ) -> Result<Option<StateSection>> {
-        let Some(at) = self
-            .0
-            .iter()
-            .position(|s| s.table == table.name && s.name == name)
-        else {
+        let Some(at) = self.0.iter().position(|s| s.table == table.name && s.name == name) else {
             return Ok(None);
         };
         let now = StateSection {
@@ -156,40 +121,17 @@ impl Restored {
 
 fn agree(stored: &StateSection, now: &StateSection) -> Result<()> {
     let differ = |what: &str, stored: String, now: String| {
-        Err(Error::user(format!(
-            "cannot restore state: {what} was {stored} when it was saved and is now {now}"
-        )))
+        Err(Error::user(format!("cannot restore state: {what} was {stored} when it was saved and is now {now}")))
     };
     let checked = if stored.kind != now.kind {
-        differ(
-            "its kind",
-            format!("{:?}", stored.kind),
-            format!("{:?}", now.kind),
-        )
+        differ("its kind", format!("{:?}", stored.kind), format!("{:?}", now.kind))
     } else if stored.value_type != now.value_type {
-        differ(
-            "the type of its values",
-            stored.value_type.clone(),
-            now.value_type.clone(),
-        )
+        differ("the type of its values", stored.value_type.clone(), now.value_type.clone())
     } else if stored.key_types != now.key_types {
-        let types = |s: &StateSection| {
-            s.key_types
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let types = |s: &StateSection| s.key_types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         differ("the type of its key", types(stored), types(now))
     } else if stored.namespaced != now.namespaced {
-        let word = |s: &StateSection| {
-            if s.namespaced {
-                "by window"
-            } else {
-                "without windows"
-            }
-            .to_owned()
-        };
+        let word = |s: &StateSection| if s.namespaced { "by window" } else { "without windows" }.to_owned();
         differ("its table", word(stored), word(now))
     } else {
         Ok(())
@@ -209,11 +151,7 @@ pub(crate) fn read_section(
     for (group, bytes) in &section.groups {
         let entries: Vec<_> = read_entries(bytes).collect::<Result<_>>()?;
         let keys = Keys::of(codec.decode(entries.iter().map(|entry| entry.key))?)?;
-        if let Some(hash) = keys
-            .hashes
-            .iter()
-            .find(|hash| KeyGroup::of(**hash, scope.max_parallelism) != *group)
-        {
+        if let Some(hash) = keys.hashes.iter().find(|hash| KeyGroup::of(**hash, scope.max_parallelism) != *group) {
             let found = KeyGroup::of(*hash, scope.max_parallelism).0;
             return Err(Error::user(format!(
                 "cannot restore state: a key stored in key group {} belongs to {found} now; was it saved with a max \

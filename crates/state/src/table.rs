@@ -57,11 +57,8 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(name: &str, namespaced: bool, codec: KeyCodec) -> Self {
-        let keys = if is_one_word_key(codec.types()) {
-            KeyStore::Words(Vec::new())
-        } else {
-            KeyStore::Bytes(Vec::new())
-        };
+        let keys =
+            if is_one_word_key(codec.types()) { KeyStore::Words(Vec::new()) } else { KeyStore::Bytes(Vec::new()) };
         Self {
             name: name.to_owned(),
             columns: Vec::new(),
@@ -104,12 +101,7 @@ impl Table {
     }
 
     /// See `KeyedState::locate`.
-    pub(crate) fn locate(
-        &mut self,
-        keys: &Keys,
-        namespaces: Namespaces<'_>,
-        out: &mut Vec<Slot>,
-    ) -> Result<()> {
+    pub(crate) fn locate(&mut self, keys: &Keys, namespaces: Namespaces<'_>, out: &mut Vec<Slot>) -> Result<()> {
         out.clear();
         let rows = keys.hashes.len();
         check_rows(keys, &namespaces, self.codec.types())?;
@@ -142,61 +134,43 @@ impl Table {
         };
         let words: ScalarBuffer<u64> = match &self.keys {
             KeyStore::Bytes(_) => {
-                self.codec
-                    .encode_all(&keys.columns, &mut scratch.offsets, &mut scratch.bytes)?;
+                self.codec.encode_all(&keys.columns, &mut scratch.offsets, &mut scratch.bytes)?;
                 keys.hashes.clone()
             }
             KeyStore::Words(_) => {
-                let nulls = keys.columns[0]
-                    .logical_nulls()
-                    .filter(|nulls| nulls.null_count() > 0);
+                let nulls = keys.columns[0].logical_nulls().filter(|nulls| nulls.null_count() > 0);
                 if let Some(nulls) = nulls {
                     if let Some(all) = all {
                         scratch.tags.resize(hashes.len(), all);
                     }
-                    scratch
-                        .tags
-                        .iter_mut()
-                        .zip(nulls.iter())
-                        .for_each(|(tag, valid)| *tag |= NULL * u32::from(!valid));
+                    scratch.tags.iter_mut().zip(nulls.iter()).for_each(|(tag, valid)| *tag |= NULL * u32::from(!valid));
                 }
-                key_words(&keys.columns)
-                    .ok_or_else(|| Error::internal("a one-word key has no words"))?
+                key_words(&keys.columns).ok_or_else(|| Error::internal("a one-word key has no words"))?
             }
         };
         let tags = scratch.tags.as_slice();
         match all {
             Some(tag) if tags.is_empty() => {
-                self.index
-                    .probe(hashes, &words, |_| tag, out, &mut scratch.missed);
+                self.index.probe(hashes, &words, |_| tag, out, &mut scratch.missed);
             }
-            _ => self
-                .index
-                .probe(hashes, &words, |row| tags[row], out, &mut scratch.missed),
+            _ => self.index.probe(hashes, &words, |row| tags[row], out, &mut scratch.missed),
         }
         let tag_of = |row: usize| tags.get(row).copied().or(all).unwrap_or(NO_TAG);
         match &self.keys {
             KeyStore::Words(_) => {
                 for &row in &scratch.missed {
                     let row = row as usize;
-                    out[row] =
-                        Slot(self.find_or_make(hashes[row], words[row], tag_of(row), &[])?);
+                    out[row] = Slot(self.find_or_make(hashes[row], words[row], tag_of(row), &[])?);
                 }
             }
             KeyStore::Bytes(_) => {
-                let key_of =
-                    |row: usize| &scratch.bytes[scratch.offsets[row]..scratch.offsets[row + 1]];
+                let key_of = |row: usize| &scratch.bytes[scratch.offsets[row]..scratch.offsets[row + 1]];
                 let mut missed = scratch.missed.iter().peekable();
                 for (row, slot) in out.iter_mut().enumerate() {
                     let is_missed = missed.next_if(|missed| **missed as usize == row).is_some();
                     // Two keys may have one hash: only the bytes decide.
                     if is_missed || !self.has_key(slot.0, key_of(row)) {
-                        *slot = Slot(self.find_or_make(
-                            hashes[row],
-                            words[row],
-                            tag_of(row),
-                            key_of(row),
-                        )?);
+                        *slot = Slot(self.find_or_make(hashes[row], words[row], tag_of(row), key_of(row))?);
                     }
                 }
             }
@@ -213,18 +187,13 @@ impl Table {
 
     /// `key` is the canonical bytes; of a one-word key, nothing.
     fn find_or_make(&mut self, hash: u64, word: u64, tag: u32, key: &[u8]) -> Result<u32> {
-        if let Some(slot) = self
-            .index
-            .find(hash, word, tag, |slot| self.has_key(slot, key))
-        {
+        if let Some(slot) = self.index.find(hash, word, tag, |slot| self.has_key(slot, key)) {
             return Ok(slot);
         }
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                let slot = u32::try_from(self.tags.len())
-                    .ok()
-                    .filter(|slot| *slot < NO_TAG);
+                let slot = u32::try_from(self.tags.len()).ok().filter(|slot| *slot < NO_TAG);
                 let full = || Error::user("more than 2^32 keys in one task; raise the parallelism");
                 let slot = slot.ok_or_else(|| full().at("table", &self.name))?;
                 self.hashes.push(0);
@@ -238,8 +207,7 @@ impl Table {
         };
         let at = slot as usize;
         let hashes = &self.hashes;
-        self.index
-            .insert(hash, word, tag, slot, |slot| hashes[slot as usize]);
+        self.index.insert(hash, word, tag, slot, |slot| hashes[slot as usize]);
         self.hashes[at] = hash;
         self.tags[at] = tag;
         match &mut self.keys {
@@ -253,12 +221,7 @@ impl Table {
     }
 
     /// The slot in this table of the key that `other` (or, where there is none, this table) has under `of`.
-    pub(crate) fn locate_beside(
-        &mut self,
-        other: Option<&Self>,
-        of: Slot,
-        namespace: Namespace,
-    ) -> Result<Slot> {
+    pub(crate) fn locate_beside(&mut self, other: Option<&Self>, of: Slot, namespace: Namespace) -> Result<Slot> {
         let source = other.unwrap_or(self);
         let (hash, null) = (source.hashes[of.index()], source.tags[of.index()] & NULL);
         let (word, key) = match &source.keys {
@@ -273,18 +236,13 @@ impl Table {
 
     fn grow_columns(&mut self) {
         let slots = self.num_slots();
-        self.columns
-            .iter_mut()
-            .for_each(|column| column.state.grow(slots));
+        self.columns.iter_mut().for_each(|column| column.state.grow(slots));
     }
 
     /// Adds a column with room for every slot.
     pub(crate) fn add_column(&mut self, name: &str, mut state: Box<dyn StateColumn>) {
         state.grow(self.num_slots());
-        self.columns.push(Column {
-            name: name.to_owned(),
-            state,
-        });
+        self.columns.push(Column { name: name.to_owned(), state });
     }
 
     fn is_free(&self, slot: Slot) -> bool {
@@ -293,59 +251,30 @@ impl Table {
 
     /// Whether a slot holds something.
     fn is_filled(&self, slot: Slot) -> bool {
-        !self.is_free(slot)
-            && self
-                .columns
-                .iter()
-                .any(|column| !column.state.is_empty(slot))
+        !self.is_free(slot) && self.columns.iter().any(|column| !column.state.is_empty(slot))
     }
 
     /// Every slot in use, whether it holds something or not.
     pub(crate) fn used_slots(&self) -> Vec<Slot> {
-        (0..self.num_slots() as u32)
-            .map(Slot)
-            .filter(|slot| !self.is_free(*slot))
-            .collect()
+        (0..self.num_slots() as u32).map(Slot).filter(|slot| !self.is_free(*slot)).collect()
     }
 
     pub(crate) fn namespaces(&self) -> Vec<Namespace> {
         if self.is_namespaced() {
-            let all = self
-                .namespaces
-                .sorted()
-                .into_iter()
-                .map(|(namespace, _)| namespace);
-            all.filter(|namespace| {
-                self.namespaces
-                    .slots(*namespace)
-                    .any(|slot| self.is_filled(Slot(slot)))
-            })
-            .collect()
+            let all = self.namespaces.sorted().into_iter().map(|(namespace, _)| namespace);
+            all.filter(|namespace| self.namespaces.slots(*namespace).any(|slot| self.is_filled(Slot(slot)))).collect()
         } else {
             let any = (0..self.num_slots() as u32).any(|slot| self.is_filled(Slot(slot)));
-            if any {
-                vec![Namespace::VOID]
-            } else {
-                Vec::new()
-            }
+            if any { vec![Namespace::VOID] } else { Vec::new() }
         }
     }
 
     pub(crate) fn slots_of(&self, namespace: Namespace, limit: usize) -> Vec<Slot> {
         let filled = |slot: &Slot| self.is_filled(*slot);
         if self.is_namespaced() {
-            self.namespaces
-                .slots(namespace)
-                .map(Slot)
-                .filter(filled)
-                .take(limit)
-                .collect()
+            self.namespaces.slots(namespace).map(Slot).filter(filled).take(limit).collect()
         } else if namespace == Namespace::VOID {
-            (0..self.num_slots() as u32)
-                .map(Slot)
-                .filter(filled)
-                .take(limit)
-                .collect()
+            (0..self.num_slots() as u32).map(Slot).filter(filled).take(limit).collect()
         } else {
             Vec::new()
         }
@@ -355,16 +284,10 @@ impl Table {
         match &self.keys {
             KeyStore::Words(words) => {
                 let words: Vec<u64> = slots.iter().map(|slot| words[slot.index()]).collect();
-                let valid: NullBuffer = slots
-                    .iter()
-                    .map(|slot| self.tags[slot.index()] & NULL == 0)
-                    .collect();
-                self.codec
-                    .columns_of_words(&words, Some(valid).filter(|valid| valid.null_count() > 0))
+                let valid: NullBuffer = slots.iter().map(|slot| self.tags[slot.index()] & NULL == 0).collect();
+                self.codec.columns_of_words(&words, Some(valid).filter(|valid| valid.null_count() > 0))
             }
-            KeyStore::Bytes(keys) => self
-                .codec
-                .decode(slots.iter().map(|slot| &*keys[slot.index()])),
+            KeyStore::Bytes(keys) => self.codec.decode(slots.iter().map(|slot| &*keys[slot.index()])),
         }
     }
 
@@ -377,10 +300,7 @@ impl Table {
     pub(crate) fn merge(&mut self, into: Slot, from: &[Slot]) -> Result<()> {
         for column in &mut self.columns {
             for from in from.iter().filter(|from| **from != into) {
-                column
-                    .state
-                    .merge(into, *from)
-                    .map_err(|e| e.at("state", &column.name).at("table", &self.name))?;
+                column.state.merge(into, *from).map_err(|e| e.at("state", &column.name).at("table", &self.name))?;
             }
         }
         Ok(())
@@ -395,9 +315,7 @@ impl Table {
     pub(crate) fn end_call(&mut self) {
         let mut emptied = std::mem::take(&mut self.scratch.emptied);
         emptied.append(&mut self.suspects);
-        self.columns
-            .iter_mut()
-            .for_each(|column| column.state.drain_cleared(&mut emptied));
+        self.columns.iter_mut().for_each(|column| column.state.drain_cleared(&mut emptied));
         for slot in emptied.drain(..) {
             if !self.is_free(slot) && !self.is_filled(slot) {
                 self.free(slot);
@@ -418,38 +336,19 @@ impl Table {
     }
 }
 
-fn check_rows(
-    keys: &Keys,
-    namespaces: &Namespaces<'_>,
-    types: &[arrow_schema::DataType],
-) -> Result<()> {
+fn check_rows(keys: &Keys, namespaces: &Namespaces<'_>, types: &[arrow_schema::DataType]) -> Result<()> {
     let rows = keys.hashes.len();
-    if !keys
-        .columns
-        .iter()
-        .map(|column| column.data_type())
-        .eq(types)
-    {
-        let found: Vec<_> = keys
-            .columns
-            .iter()
-            .map(|column| column.data_type())
-            .collect();
-        return Err(Error::internal(format!(
-            "expected keys of types {types:?}, found {found:?}"
-        )));
+    if !keys.columns.iter().map(|column| column.data_type()).eq(types) {
+        let found: Vec<_> = keys.columns.iter().map(|column| column.data_type()).collect();
+        return Err(Error::internal(format!("expected keys of types {types:?}, found {found:?}")));
     }
     if let Some(column) = keys.columns.iter().find(|column| column.len() != rows) {
-        return Err(Error::internal(format!(
-            "expected {rows} rows as there are hashes, found {}",
-            column.len()
-        )));
+        return Err(Error::internal(format!("expected {rows} rows as there are hashes, found {}", column.len())));
     }
     match namespaces {
-        Namespaces::Each(each) if each.len() != rows => Err(Error::internal(format!(
-            "expected {rows} namespaces as there are keys, found {}",
-            each.len()
-        ))),
+        Namespaces::Each(each) if each.len() != rows => {
+            Err(Error::internal(format!("expected {rows} namespaces as there are keys, found {}", each.len())))
+        }
         _ => Ok(()),
     }
 }

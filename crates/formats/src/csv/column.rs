@@ -28,7 +28,8 @@ enum Values {
     Decimal { values: Vec<i128>, precision: u8, scale: i8 },
     Date(Vec<i64>),
     Timestamp { values: Vec<i64>, form: TimestampForm, last: LastDay },
-    Text { bytes: Vec<u8>, ends: Vec<i32> },
+    /// `offsets` has one entry more than there are rows.
+    Text { bytes: Vec<u8>, offsets: Vec<i32> },
 }
 
 /// A growing column.
@@ -64,7 +65,7 @@ impl Column {
                 form: TimestampForm::new(*unit, zone.as_deref()),
                 last: LastDay::default(),
             },
-            DataType::Utf8 => Values::Text { bytes: Vec::new(), ends: Vec::new() },
+            DataType::Utf8 => Values::Text { bytes: Vec::new(), offsets: vec![0] },
             other => {
                 return Err(Error::user(format!("CSV has no form for the type {}", type_name(other)))
                     .at("column", field.name()));
@@ -81,7 +82,7 @@ impl Column {
             Values::Float64(values) => values.reserve(rows),
             Values::Float32(values) => values.reserve(rows),
             Values::Decimal { values, .. } => values.reserve(rows),
-            Values::Text { ends, .. } => ends.reserve(rows),
+            Values::Text { offsets, .. } => offsets.reserve(rows),
             Values::Bool(_) => {}
         }
     }
@@ -160,7 +161,7 @@ impl Column {
             Values::Float32(values) => values.push(0.0),
             Values::Bool(values) => values.append(false),
             Values::Decimal { values, .. } => values.push(0),
-            Values::Text { bytes, ends } => ends.push(end_of(bytes)),
+            Values::Text { bytes, offsets } => offsets.push(end_of(bytes)),
         }
         self.nulls.append_null();
     }
@@ -170,9 +171,9 @@ impl Column {
         let trimmed = text.trim_matches(' ');
         match &mut self.values {
             Values::Int { values, min, max } => {
-                push(values, trimmed.parse().ok().filter(|value| value >= min && value <= max))
+                push(values, trimmed.parse().ok().filter(|value| (*min..=*max).contains(value)))
             }
-            Values::Unsigned { values, max } => push(values, trimmed.parse().ok().filter(|value| value <= max)),
+            Values::Unsigned { values, max } => push(values, trimmed.parse().ok().filter(|value| *value <= *max)),
             Values::Float64(values) => push(values, trimmed.parse().ok()),
             Values::Float32(values) => push(values, trimmed.parse().ok()),
             Values::Bool(values) => {
@@ -189,9 +190,9 @@ impl Column {
                 let value = timestamp_prefix(trimmed.as_bytes(), *form, last);
                 push(values, value.filter(|(_, length)| *length == trimmed.len()).map(|(value, _)| value))
             }
-            Values::Text { bytes, ends } => {
+            Values::Text { bytes, offsets } => {
                 bytes.extend_from_slice(text.as_bytes());
-                ends.push(end_of(bytes));
+                offsets.push(end_of(bytes));
                 i32::try_from(bytes.len()).is_ok()
             }
         }
@@ -218,9 +219,9 @@ impl Column {
             Values::Float32(values) => values.truncate(rows),
             Values::Bool(values) => values.truncate(rows),
             Values::Decimal { values, .. } => values.truncate(rows),
-            Values::Text { bytes, ends } => {
-                ends.truncate(rows);
-                bytes.truncate(ends.last().map_or(0, |end| usize::try_from(*end).unwrap_or(0)));
+            Values::Text { bytes, offsets } => {
+                offsets.truncate(rows + 1);
+                bytes.truncate(offsets.last().map_or(0, |end| usize::try_from(*end).unwrap_or(0)));
             }
         }
         self.nulls.truncate(rows);
@@ -250,9 +251,8 @@ impl Column {
                 Decimal128Array::try_new(std::mem::take(values).into(), nulls)?
                     .with_precision_and_scale(*precision, *scale)?,
             ),
-            Values::Text { bytes, ends } => {
-                let ends = std::mem::take(ends);
-                let offsets = OffsetBuffer::new(std::iter::once(0).chain(ends).collect::<Vec<_>>().into());
+            Values::Text { bytes, offsets } => {
+                let offsets = OffsetBuffer::new(std::mem::replace(offsets, vec![0]).into());
                 Arc::new(StringArray::try_new(offsets, std::mem::take(bytes).into(), nulls)?)
             }
         })

@@ -26,6 +26,9 @@ pub struct CsvDecoder {
     input: Input,
 }
 
+/// Room made for rows at once, where a caller asks for more.
+const RESERVED_ROWS: usize = 1 << 14;
+
 /// A row at the start of some bytes.
 enum Row {
     /// Its bytes and ends of lines.
@@ -64,20 +67,27 @@ impl CsvDecoder {
         if self.fields.is_some() {
             return Ok(Decoded::Finished);
         }
-        if !self.skip_lines() {
-            return Ok(self.starved());
+        if !self.skip_mark() || !self.skip_lines() {
+            let ended = self.input.is_finished();
+            return if ended { Err(self.no_header()) } else { Ok(Decoded::NeedBytes) };
         }
         let mut names = Vec::new();
-        let Row::Whole(length, breaks) = self.each_field(0, |text, _| {
-            names.push(String::from_utf8_lossy(text).into_owned());
-        })?
-        else {
-            return self.partial(self.input.rest().len());
-        };
-        let fields = self.match_names(&names).map_err(|e| e.at("line", self.input.line()))?;
-        self.input.advance(length, breaks);
-        self.fields = Some(fields);
-        Ok(Decoded::Finished)
+        let take = |text: &[u8]| names.push(String::from_utf8_lossy(text).into_owned());
+        match each_field(self.input.rest(), &self.dialect, take) {
+            Ok(Row::Partial) => self.partial(),
+            Ok(Row::Whole(length, lines)) => {
+                let fields = self.match_names(&names).map_err(|e| e.at("line", self.input.line()))?;
+                self.input.advance(length, lines);
+                self.fields = Some(fields);
+                Ok(Decoded::Finished)
+            }
+            Err(e) => Err(e.at("line", self.input.line())),
+        }
+    }
+
+    fn no_header(&self) -> Error {
+        let names: Vec<_> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        Error::user(format!("expected a header with the columns {}, found the end of the input", names.join(", ")))
     }
 
     fn match_names(&self, names: &[String]) -> Result<Vec<Option<usize>>> {
@@ -93,89 +103,226 @@ impl CsvDecoder {
         Ok(names.iter().map(|name| wanted.iter().position(|column| column.name() == name)).collect())
     }
 
-    /// Passes over a byte order mark, blank lines and comments; false if more bytes are needed to go on.
-    fn skip_lines(&mut self) -> bool {
+    /// Passes over a byte order mark; false if more bytes are needed to know one.
+    fn skip_mark(&mut self) -> bool {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let rest = self.input.rest();
-        if self.input.position() == 0 && !rest.is_empty() && !self.input.has_ended() && MARK.starts_with(&rest[..rest.len().min(3)]) {
-            if rest.len() < 3 {
-                return false;
-            }
-            self.input.advance(3, 0);
-        } else if self.input.position() == 0 && rest.starts_with(MARK) {
-            self.input.advance(3, 0);
+        if self.input.position() > 0 || !rest.starts_with(&MARK[..rest.len().min(3)]) {
+            return true;
         }
-        loop {
-            let (skipped, more) = skipped_line(self.input.rest(), self.dialect.comment);
-            if skipped == 0 {
-                return !more;
-            }
-            self.input.advance(skipped, 1);
+        if rest.len() < 3 {
+            return self.input.has_ended();
         }
+        self.input.advance(3, 0);
+        true
     }
 
-    /// There is no row (yet).
-    fn starved(&self) -> Decoded {
-        if self.input.is_finished() { Decoded::Finished } else { Decoded::NeedBytes }
+    /// Passes over blank lines and comments; false if more bytes are needed to go on.
+    fn skip_lines(&mut self) -> bool {
+        loop {
+            match skipped_line(self.input.rest(), self.dialect.comment) {
+                Skipped::No => return true,
+                Skipped::Unknown => return false,
+                Skipped::Bytes(length) => self.input.advance(length, 1),
+            }
+        }
     }
 
     /// A row without end: more bytes, or an error if there are none or it is too long already.
-    fn partial(&self, length: usize) -> Result<Decoded> {
-        let expected = if self.input.has_ended() {
-            "a closing quote, found the end of the input".to_owned()
-        } else if length > self.max_row_bytes {
-            format!("a row of at most {} bytes, found a longer one; is a quote not closed?", self.max_row_bytes)
+    fn partial(&self) -> Result<Decoded> {
+        if self.input.is_finished() {
+            return Ok(Decoded::Finished);
+        }
+        let error = if self.input.has_ended() {
+            Error::user("expected a closing quote, found the end of the input")
+        } else if self.input.rest().len() > self.max_row_bytes {
+            too_long(self.max_row_bytes)
         } else {
             return Ok(Decoded::NeedBytes);
         };
-        Err(Error::user(format!("expected {expected}")).at("line", self.input.line()))
-    }
-
-    /// Calls `take(text, quoted)` for each field of the row at `start`.
-    fn each_field(&self, start: usize, mut take: impl FnMut(&[u8], bool)) -> Result<Row> {
-        let bytes = &self.input.rest()[start..];
-        let (mut at, mut breaks) = (0, 1);
-        loop {
-            match field(&bytes[at..], &self.dialect) {
-                Field::Partial => return Ok(Row::Partial),
-                Field::Malformed(end) => return Err(malformed(&bytes[at + end..])),
-                Field::Whole { text, quoted, doubled, length, breaks: inner } => {
-                    match (doubled, self.dialect.quote) {
-                        (true, Some(quote)) => take(&undouble(text, quote), quoted),
-                        _ => take(text, quoted),
-                    }
-                    breaks += inner;
-                    at += length + 1;
-                }
-            }
-            if bytes[at - 1] == b'\n' {
-                return Ok(Row::Whole(at, breaks));
-            }
-        }
-    }
-
-    /// The error for a row that has not as many fields as it should.
-    fn wrong_count(&self, start: usize, expected: usize) -> Result<Row> {
-        let mut found = 0;
-        let row = self.each_field(start, |_, _| found += 1)?;
-        let Row::Whole(length, _) = row else {
-            return Ok(row);
-        };
-        let text = self.input.rest()[start..start + length].trim_ascii_end();
-        let s = if expected == 1 { "" } else { "s" };
-        Err(Error::user(format!("expected {expected} field{s}, found {found}: '{}'", shown(text))))
+        Err(error.at("line", self.input.line()))
     }
 }
 
-/// The length of the blank line or comment that `bytes` begin with, and whether it takes more bytes to say.
-fn skipped_line(bytes: &[u8], comment: Option<u8>) -> (usize, bool) {
-    match bytes {
-        [] | [b'\r'] => (0, true),
-        [b'\n', ..] => (1, false),
-        [b'\r', b'\n', ..] => (2, false),
-        [first, ..] if Some(*first) == comment => memchr(b'\n', bytes).map_or((0, true), |end| (end + 1, false)),
-        _ => (0, false),
+impl Decoder for CsvDecoder {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
+
+    fn input(&self) -> &Input {
+        &self.input
+    }
+
+    fn input_mut(&mut self) -> &mut Input {
+        &mut self.input
+    }
+
+    fn decode(&mut self, max_rows: usize) -> Result<Decoded> {
+        if self.fields.is_none() {
+            let header = self.decode_header()?;
+            if header != Decoded::Finished {
+                return Ok(header);
+            }
+        }
+        if !self.input.align() || !self.skip_mark() {
+            return self.partial();
+        }
+        let Some(fields) = &self.fields else {
+            return Err(Error::internal("the header was not read"));
+        };
+        for column in &mut self.columns {
+            column.reserve(max_rows.min(RESERVED_ROWS));
+        }
+        let (rest, wanted) = (self.input.rest(), self.input.wanted());
+        let mut rows = Rows { fields, columns: &mut self.columns, dialect: &self.dialect };
+        let (mut at, mut lines, mut count) = (0, 0, 0);
+        let mut fault = None;
+        while count < max_rows.max(1) && at < wanted {
+            match skipped_line(&rest[at..], self.dialect.comment) {
+                Skipped::No => {}
+                Skipped::Unknown => break,
+                Skipped::Bytes(length) => {
+                    at += length;
+                    lines += 1;
+                    continue;
+                }
+            }
+            match rows.decode(&rest[at..]) {
+                Ok(Row::Whole(_, breaks)) if breaks > 1 && self.refuse_line_breaks => {
+                    fault = Some(Error::user(
+                        "found an end of line inside quotes in a file that is read in parts; set splittable to false",
+                    ));
+                }
+                Ok(Row::Whole(length, _)) if length > self.max_row_bytes => fault = Some(too_long(self.max_row_bytes)),
+                Ok(Row::Whole(length, breaks)) => {
+                    at += length;
+                    lines += breaks;
+                    count += 1;
+                    continue;
+                }
+                Ok(Row::Partial) => {}
+                Err(e) => fault = Some(e),
+            }
+            rows.columns.iter_mut().for_each(|column| column.truncate(count));
+            break;
+        }
+        self.input.advance(at, lines);
+        match fault {
+            _ if count > 0 => self.batch(count),
+            Some(fault) => Err(fault.at("line", self.input.line())),
+            None => self.partial(),
+        }
+    }
+}
+
+impl CsvDecoder {
+    fn batch(&mut self, rows: usize) -> Result<Decoded> {
+        let arrays = self.columns.iter_mut().map(Column::finish).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Decoded::Rows(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?))
+    }
+}
+
+/// Where rows go.
+struct Rows<'a> {
+    fields: &'a [Option<usize>],
+    columns: &'a mut [Column],
+    dialect: &'a Dialect,
+}
+
+impl Rows<'_> {
+    /// Appends the row that `bytes` begin with to the columns. Unless it is whole, columns may have grown unevenly.
+    fn decode(&mut self, bytes: &[u8]) -> Result<Row> {
+        let (mut at, mut lines) = (0, 1);
+        let last = self.fields.len() - 1;
+        for (index, column) in self.fields.iter().enumerate() {
+            let rest = &bytes[at..];
+            let mut column = column.and_then(|column| self.columns.get_mut(column));
+            let prefix = match &mut column {
+                Some(column) if self.dialect.plain => column.append_prefix(rest, self.dialect.delimiter),
+                _ => None,
+            };
+            at += match prefix {
+                Some(length) => length,
+                None => match field(rest, self.dialect) {
+                    Field::Partial => return Ok(Row::Partial),
+                    Field::Malformed(end) => return Err(malformed(&rest[end..])),
+                    Field::Whole { text, quoted, doubled, length, breaks } => {
+                        if let Some(column) = column {
+                            match self.dialect.quote.filter(|_| doubled) {
+                                Some(quote) => column.append(&undouble(text, quote), quoted, self.dialect)?,
+                                None => column.append(text, quoted, self.dialect)?,
+                            }
+                        }
+                        lines += breaks;
+                        length
+                    }
+                },
+            };
+            if (bytes[at] == b'\n') != (index == last) {
+                return wrong_count(bytes, self.fields.len(), self.dialect);
+            }
+            at += 1;
+        }
+        Ok(Row::Whole(at, lines))
+    }
+}
+
+/// Calls `take` with each field of the row that `bytes` begin with.
+fn each_field(bytes: &[u8], dialect: &Dialect, mut take: impl FnMut(&[u8])) -> Result<Row> {
+    let (mut at, mut lines) = (0, 1);
+    loop {
+        match field(&bytes[at..], dialect) {
+            Field::Partial => return Ok(Row::Partial),
+            Field::Malformed(end) => return Err(malformed(&bytes[at + end..])),
+            Field::Whole { text, doubled, length, breaks, .. } => {
+                match dialect.quote.filter(|_| doubled) {
+                    Some(quote) => take(&undouble(text, quote)),
+                    None => take(text),
+                }
+                lines += breaks;
+                at += length + 1;
+            }
+        }
+        if bytes[at - 1] == b'\n' {
+            return Ok(Row::Whole(at, lines));
+        }
+    }
+}
+
+/// The error for a row that has not as many fields as it should.
+fn wrong_count(bytes: &[u8], expected: usize, dialect: &Dialect) -> Result<Row> {
+    let mut found = 0;
+    let Row::Whole(length, _) = each_field(bytes, dialect, |_| found += 1)? else {
+        return Ok(Row::Partial);
+    };
+    let s = if expected == 1 { "" } else { "s" };
+    let text = shown(bytes[..length].trim_ascii_end());
+    Err(Error::user(format!("expected {expected} field{s}, found {found}: '{text}'")))
+}
+
+enum Skipped {
+    No,
+    /// It takes more bytes to say.
+    Unknown,
+    Bytes(usize),
+}
+
+/// The blank line or comment that `bytes` begin with.
+fn skipped_line(bytes: &[u8], comment: Option<u8>) -> Skipped {
+    match bytes {
+        [] | [b'\r'] => Skipped::Unknown,
+        [b'\n', ..] => Skipped::Bytes(1),
+        [b'\r', b'\n', ..] => Skipped::Bytes(2),
+        [first, ..] if Some(*first) == comment => {
+            memchr(b'\n', bytes).map_or(Skipped::Unknown, |end| Skipped::Bytes(end + 1))
+        }
+        _ => Skipped::No,
+    }
+}
+
+fn too_long(max_bytes: usize) -> Error {
+    Error::user(format!("expected a row of at most {max_bytes} bytes, found a longer one; is a quote not closed?"))
 }
 
 fn malformed(after: &[u8]) -> Error {

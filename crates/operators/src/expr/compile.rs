@@ -248,8 +248,14 @@ mod tests {
             (r#"{"binary":["is distinct from",{"column":0},{"literal":[null,"Int32"]}]}"#, "true true false"),
             (r#"{"cast":[{"column":2},"Int32"]}"#, "0 0 2"),
             (r#"{"try_cast":[{"column":3},"Int32"]}"#, "NULL NULL NULL"),
-            (r#"{"in_list":{"value":{"column":1},"list":[{"literal":["2","Int32"]}],"negated":true}}"#, "true false true"),
-            (r#"{"like":{"value":{"column":3},"pattern":{"literal":["_n%","Utf8"]},"negated":false}}"#, "true false NULL"),
+            (
+                r#"{"in_list":{"value":{"column":1},"list":[{"literal":["2","Int32"]}],"negated":true}}"#,
+                "true false true",
+            ),
+            (
+                r#"{"like":{"value":{"column":3},"pattern":{"literal":["_n%","Utf8"]},"negated":false}}"#,
+                "true false NULL",
+            ),
             (
                 r#"{"case":{"operand":{"column":1},"branches":[[{"literal":["1","Int64"]},{"column":0}]],"otherwise":{"column":2}}}"#,
                 "2147483647.0 -0.0 2.0",
@@ -260,7 +266,10 @@ mod tests {
             ),
             (r#"{"call":{"function":"upper","args":[{"column":3}]}}"#, "ANN BOB NULL"),
             (r#"{"call":{"function":"abs","args":[{"column":1}]}}"#, "1 2 3"),
-            (r#"{"call":{"function":"uper","args":[{"column":3}]}}"#, "there is no function 'uper'; did you mean 'upper'?"),
+            (
+                r#"{"call":{"function":"uper","args":[{"column":3}]}}"#,
+                "there is no function 'uper'; did you mean 'upper'?",
+            ),
             (r#"{"binary":["||",{"column":3},{"literal":["!","Utf8"]}]}"#, "ann! bob! NULL"),
         ];
         for (json, expected) in table {
@@ -275,7 +284,8 @@ mod tests {
         let schema = rows().schema();
         let sum = Expr::Binary(BinaryOp::Plus, Box::new(Expr::Column(0)), Box::new(Expr::Column(1)));
         assert_eq!(return_field("sum", &sum, &schema).unwrap().data_type(), &DataType::Int64);
-        let wrong = Expr::Binary(BinaryOp::Plus, Box::new(Expr::Column(3)), Box::new(Expr::Literal(Scalar::boolean(true))));
+        let wrong =
+            Expr::Binary(BinaryOp::Plus, Box::new(Expr::Column(3)), Box::new(Expr::Literal(Scalar::boolean(true))));
         assert!(return_field("wrong", &wrong, &schema).is_err());
     }
 }

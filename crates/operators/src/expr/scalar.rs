@@ -46,11 +46,14 @@ impl Scalar {
     /// The constant as DataFusion holds it.
     pub fn to_datafusion(&self) -> Result<ScalarValue> {
         let Self(text, data_type) = self;
-        let wrong = |e: String| Error::user(format!("expected a {data_type}, found '{}': {e}", text.as_deref().unwrap_or("NULL")));
+        let wrong = |e: String| {
+            Error::user(format!("expected a {data_type}, found '{}': {e}", text.as_deref().unwrap_or("NULL")))
+        };
         match text {
             None => ScalarValue::try_from(data_type),
             Some(hex) if *data_type == DataType::Binary => {
-                let bytes = (0..hex.len()).step_by(2).map(|i| hex.get(i..i + 2).and_then(|b| u8::from_str_radix(b, 16).ok()));
+                let bytes =
+                    (0..hex.len()).step_by(2).map(|i| hex.get(i..i + 2).and_then(|b| u8::from_str_radix(b, 16).ok()));
                 let bytes: Option<Vec<u8>> = bytes.collect();
                 return bytes.map(|b| ScalarValue::Binary(Some(b))).ok_or_else(|| wrong("not hexadecimal".to_owned()));
             }

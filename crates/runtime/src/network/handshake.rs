@@ -85,7 +85,14 @@ pub(super) async fn shake_hands(stream: &mut TcpStream, address: SocketAddr, our
         stream.write_all(&ours.encode()?).await.map_err(lost)?;
         let mut prefix = [0; PREFIX_BYTES];
         stream.read_exact(&mut prefix).await.map_err(lost)?;
-        let mut body = vec![0; usize::from(check_prefix(&prefix)?)];
+        let length = check_prefix(&prefix);
+        if length.is_err() && prefix.starts_with(&MAGIC) {
+            // Bytes left unread would reset the connection and could take our hello away from a peer of another
+            // version, which is to say the same as we do.
+            let unread = u16::from_le_bytes([prefix[10], prefix[11]]).min(MAX_HELLO_BYTES);
+            stream.read_exact(&mut vec![0; usize::from(unread)]).await.ok();
+        }
+        let mut body = vec![0; usize::from(length?)];
         stream.read_exact(&mut body).await.map_err(lost)?;
         postcard::from_bytes::<Hello>(&body).map_err(|_| Error::user("the peer's hello cannot be read"))
     };

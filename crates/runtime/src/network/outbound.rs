@@ -66,8 +66,8 @@ struct Queue {
     notes: Vec<Arc<Note>>,
     control_bytes: usize,
     closing: bool,
-    /// Nothing is taken any more.
-    ended: bool,
+    /// Goodbye has been said, or the connection has ended: nothing is taken any more.
+    over: bool,
     failure: Option<Error>,
 }
 
@@ -87,7 +87,7 @@ impl Outbound {
     /// been told.
     pub(super) fn push(&self, frame: Frame) {
         let mut queue = self.lock();
-        if !queue.ended {
+        if !queue.over {
             self.add(&mut queue, frame);
         }
     }
@@ -95,7 +95,7 @@ impl Outbound {
     pub(super) fn push_control(&self, body: Vec<u8>) -> Result<()> {
         let frame = Frame::new(NO_CHANNEL, FrameKind::Control, body)?;
         let mut queue = self.lock();
-        if queue.ended || queue.closing {
+        if queue.over || queue.closing {
             return Err(queue.failure.clone().unwrap_or_else(|| Error::external("the connection is closed")));
         }
         if queue.control_bytes + frame.num_bytes() > MAX_CONTROL_BYTES {
@@ -133,7 +133,7 @@ impl Outbound {
             return;
         }
         let mut queue = self.lock();
-        if !queue.ended {
+        if !queue.over {
             queue.notes.push(Arc::clone(note));
             self.ready.notify_one();
         }
@@ -148,11 +148,9 @@ impl Outbound {
     /// Ends at once with this error; the first one counts.
     pub(super) fn fail(&self, error: Error) {
         let mut queue = self.lock();
-        if !queue.ended {
-            queue.ended = true;
-            queue.failure = Some(error);
-            self.failed.notify_one();
-        }
+        queue.over = true;
+        queue.failure.get_or_insert(error);
+        self.failed.notify_one();
     }
 
     /// Waits for [`Outbound::fail`].
@@ -172,7 +170,7 @@ impl Outbound {
     /// The connection has ended: memory is given back, later frames are dropped.
     pub(super) fn end(&self, failure: Option<&Error>) {
         let mut queue = self.lock();
-        queue.ended = true;
+        queue.over = true;
         queue.failure = queue.failure.take().or_else(|| failure.cloned());
         queue.frames = VecDeque::new();
         queue.notes = Vec::new();
@@ -199,7 +197,10 @@ impl Outbound {
         match out.is_empty() {
             false => Next::Write,
             true if !queue.notes.is_empty() => Next::Write,
-            true if queue.closing => Next::Finish,
+            true if queue.closing => {
+                queue.over = true;
+                Next::Finish
+            }
             true => Next::Wait,
         }
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use arrow_array::UInt32Array;
-use flott_core::state::{KeyScope, Keys};
 use flott_core::state::snapshot::StateSection;
 use flott_core::state::timers::TimeDomain;
+use flott_core::state::{KeyScope, Keys};
 use flott_core::{
     Batch, Context, Error, InputId, KeyGroup, KeyedState, Member, Metrics, Operator, OperatorInfo, OperatorState,
     Outbox, OutputId, Progress, Registry, Request, RequestOrder, Response, Result, Timestamp,
@@ -42,8 +42,22 @@ enum Pending {
     Watermark(Timestamp),
 }
 
+impl Pending {
+    /// Answers a request, whose future must be ready.
+    fn complete(&mut self) -> Result<()> {
+        let Self::Request { request, answer, .. } = self else { return Ok(()) };
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        match request.future.as_mut().poll(&mut context) {
+            Poll::Ready(ready) => *answer = Some(ready),
+            Poll::Pending => return Err(Error::user("a request of a table must be answered at once")),
+        }
+        Ok(())
+    }
+}
+
 enum SavedPending {
-    Request(Batch),
+    /// What was asked with, and whether the answer had come and waited for its turn.
+    Request(Batch, bool),
     Watermark(Timestamp),
 }
 
@@ -66,7 +80,6 @@ pub struct Driver<'a> {
     rows_seen: usize,
     saved: Option<Snapshot>,
     past_metrics: BTreeMap<String, u64>,
-    emitted: Vec<(OutputId, Batch)>,
     lines: Vec<String>,
 }
 
@@ -84,7 +97,6 @@ impl<'a> Driver<'a> {
             rows_seen: 0,
             saved: None,
             past_metrics: BTreeMap::new(),
-            emitted: Vec::new(),
             lines: Vec::new(),
         };
         driver.start(setup.parallelism, &[], &[])?;
@@ -174,13 +186,8 @@ impl<'a> Driver<'a> {
         self.restore(&snapshot, parallelism)
     }
 
-    /// Batches emitted since the last call, in order.
-    pub fn take_emitted(&mut self) -> Vec<(OutputId, Batch)> {
-        std::mem::take(&mut self.emitted)
-    }
-
-    /// Feeds a batch as it is; rows go to the tasks that own them.
-    pub fn feed(&mut self, input: InputId, batch: &Batch) -> Result<()> {
+    /// Rows go to the tasks that own them.
+    fn feed(&mut self, input: InputId, batch: &Batch) -> Result<()> {
         for (task, part) in self.route(input, batch)? {
             self.call(task, |operator, ctx| operator.process(input, part, ctx))?;
         }
@@ -224,9 +231,8 @@ impl<'a> Driver<'a> {
             (start..self.rows_seen).map(|row| row % parallelism).collect()
         } else {
             let hashes = Keys::of(keys.iter().map(|&i| batch.column(i).clone()).collect())?.hashes;
-            let owner = |&hash: &u64| {
-                KeyGroup::of(hash, MAX_PARALLELISM).task(parallelism as u32, MAX_PARALLELISM) as usize
-            };
+            let owner =
+                |&hash: &u64| KeyGroup::of(hash, MAX_PARALLELISM).task(parallelism as u32, MAX_PARALLELISM) as usize;
             let owners = hashes.iter().map(owner).collect();
             batch = batch.with_key_hashes(Some(hashes));
             owners
@@ -274,7 +280,6 @@ impl<'a> Driver<'a> {
                 OutputId(n) => format!("={}", self.setup.sides[usize::from(n) - 1].0),
             };
             self.lines.extend(print_rows(&emitted.batch)?.into_iter().map(|row| format!("{mark} {row}")));
-            self.emitted.push((emitted.output, emitted.batch));
         }
         let asked = out.requests.into_iter();
         self.pending.extend(asked.map(|(_, request)| Pending::Request { task: index, request, answer: None }));
@@ -346,13 +351,9 @@ impl<'a> Driver<'a> {
     fn answer(&mut self, row: Option<&str>) -> Result<()> {
         let mut found = false;
         for pending in &mut self.pending {
-            let Pending::Request { request, answer: answer @ None, .. } = pending else { continue };
+            let Pending::Request { request, answer: None, .. } = pending else { continue };
             if row.is_none_or(|row| print_rows(&request.payload).is_ok_and(|rows| rows.iter().any(|r| r == row))) {
-                let mut context = std::task::Context::from_waker(Waker::noop());
-                match request.future.as_mut().poll(&mut context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
-                    Poll::Pending => return Err(Error::user("a request of a table must be answered at once")),
-                }
+                pending.complete()?;
                 found = true;
             }
         }
@@ -385,7 +386,9 @@ impl<'a> Driver<'a> {
             operator.push(member.operator_state.clone());
         }
         let pending = self.pending.iter().map(|pending| match pending {
-            Pending::Request { request, .. } => SavedPending::Request(request.payload.clone()),
+            Pending::Request { request, answer, .. } => {
+                SavedPending::Request(request.payload.clone(), answer.is_some())
+            }
             Pending::Watermark(at) => SavedPending::Watermark(*at),
         });
         Ok(Snapshot { sections, operator, watermark: self.watermark, pending: pending.collect() })
@@ -405,9 +408,14 @@ impl<'a> Driver<'a> {
         for pending in &saved.pending {
             match pending {
                 SavedPending::Watermark(at) => self.pending.push_back(Pending::Watermark(*at)),
-                SavedPending::Request(payload) => {
+                SavedPending::Request(payload, answered) => {
+                    let before = self.pending.len();
                     for (task, part) in self.route(InputId(0), payload)? {
                         self.call(task, |operator, ctx| operator.reissue(part, ctx))?;
+                    }
+                    // A service that has answered once answers again.
+                    if *answered {
+                        self.pending.range_mut(before..).try_for_each(Pending::complete)?;
                     }
                 }
             }

@@ -110,7 +110,8 @@ fn compare(scenario: &Scenario, expected: &[Vec<String>], found: &[Vec<String>],
         };
         let (expected, found) = (of(expected), of(found));
         if expected != found {
-            let text = format!("{}, the step gives\n{}\nbut should\n{}", how.name, found.join("\n"), expected.join("\n"));
+            let text =
+                format!("{}, the step gives\n{}\nbut should\n{}", how.name, found.join("\n"), expected.join("\n"));
             return Err(Error::user(text).at("line", step.line));
         }
     }

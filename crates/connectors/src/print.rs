@@ -1,0 +1,82 @@
+//! A sink that prints rows as Flink does, one a line: `print`.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use flott_core::{Batch, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec};
+use flott_formats::text::write_row;
+use serde::{Deserialize, Serialize};
+
+/// Its name in the registry.
+pub const NAME: &str = "print";
+
+/// Flink's options.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrintConfig {
+    /// Before every line, as `identifier>`.
+    pub identifier: Option<String>,
+    /// Print to standard error.
+    pub standard_error: bool,
+}
+
+impl PrintConfig {
+    /// The sink with this configuration, for a plan.
+    pub fn spec(&self) -> Result<Spec> {
+        Spec::new(NAME, self)
+    }
+}
+
+/// Puts the sink into `registry`.
+pub fn register(registry: &mut Registry) {
+    registry.add_sink(NAME, Arc::new(|spec| Ok(Box::new(Print(spec.read()?)))));
+}
+
+struct Print(PrintConfig);
+
+impl Sink for Print {
+    fn writer(&self, info: &Arc<OperatorInfo>, _restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
+        let to: Box<dyn Write + Send> =
+            if self.0.standard_error { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) };
+        Ok(Box::new(PrintWriter::new(to, &self.0, info)))
+    }
+}
+
+/// Writes the lines of a batch in one piece, so that lines of tasks do not mix.
+#[derive(Debug)]
+pub struct PrintWriter<W> {
+    to: W,
+    prefix: String,
+    lines: String,
+}
+
+impl<W: Write> PrintWriter<W> {
+    /// Prints to `to`: the prefix names the identifier, and the task (from 1) where there are several.
+    pub fn new(to: W, config: &PrintConfig, info: &OperatorInfo) -> Self {
+        let task = (info.parallelism > 1).then(|| (info.index + 1).to_string());
+        let prefix = match (&config.identifier, task) {
+            (Some(identifier), Some(task)) => format!("{identifier}:{task}> "),
+            (Some(identifier), None) => format!("{identifier}> "),
+            (None, Some(task)) => format!("{task}> "),
+            (None, None) => String::new(),
+        };
+        Self { to, prefix, lines: String::new() }
+    }
+}
+
+impl<W: Write + Send> SinkWriter for PrintWriter<W> {
+    fn write(&mut self, batch: &Batch) -> Result<()> {
+        self.lines.clear();
+        for row in 0..batch.num_rows() {
+            let kind = batch.row_kinds().map_or(Ok(RowKind::Insert), |kinds| RowKind::from_byte(kinds[row]))?;
+            self.lines.push_str(&self.prefix);
+            write_row(batch.columns(), row, kind, &mut self.lines)?;
+            self.lines.push('\n');
+        }
+        // `head` closes our output when it has seen enough: no panic, and no retry, since it will not come back.
+        self.to
+            .write_all(self.lines.as_bytes())
+            .and_then(|()| self.to.flush())
+            .map_err(|e| Error::external(format!("cannot print: {e}")).at("sink", NAME).final_())
+    }
+}

@@ -1,0 +1,90 @@
+//! A program's own rows as a source: [`CollectionSource`]. They do not travel: every process of the job has them.
+
+use std::sync::Arc;
+
+use flott_core::{
+    Batch, Error, NextSplit, OperatorInfo, ReaderContext, Result, Source, SourceEvent, SourceReader, Split,
+    SplitEnumerator, schema_of,
+};
+
+use crate::Record;
+use crate::record::to_columns;
+
+/// One split; its position is the number of rows already given, u64 little-endian.
+const SPLIT: &str = "collection";
+
+#[derive(Clone)]
+pub(crate) struct CollectionSource(Result<Batch>);
+
+impl CollectionSource {
+    pub(crate) fn of<T: Record>(rows: &[T]) -> Self {
+        Self(Batch::of(schema_of(T::fields()), to_columns(rows), rows.len()))
+    }
+}
+
+fn position(rows: usize) -> Vec<u8> {
+    (rows as u64).to_le_bytes().to_vec()
+}
+
+impl Source for CollectionSource {
+    fn enumerator(&self, restored: Option<&[u8]>) -> Result<Box<dyn SplitEnumerator>> {
+        // One byte: whether the split was dealt out.
+        let dealt = restored == Some(&[1]);
+        Ok(Box::new(OneSplit { dealt }))
+    }
+
+    fn reader(&self, _info: &Arc<OperatorInfo>) -> Result<Box<dyn SourceReader>> {
+        Ok(Box::new(Reader { rows: self.0.clone()?, at: None }))
+    }
+}
+
+struct OneSplit {
+    dealt: bool,
+}
+
+impl SplitEnumerator for OneSplit {
+    fn next_split(&mut self, _reader: u32, _parallelism: u32) -> Result<NextSplit> {
+        if std::mem::replace(&mut self.dealt, true) {
+            return Ok(NextSplit::NoMore);
+        }
+        Ok(NextSplit::Split(Split { id: SPLIT.into(), position: position(0) }))
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>> {
+        Ok(vec![u8::from(self.dealt)])
+    }
+}
+
+struct Reader {
+    rows: Batch,
+    /// The next row, while it has the split.
+    at: Option<usize>,
+}
+
+impl SourceReader for Reader {
+    fn add_split(&mut self, split: Split) -> Result<()> {
+        let bytes: [u8; 8] = split.position[..].try_into().map_err(|_| Error::internal("a position of 8 bytes"))?;
+        let at = usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX);
+        if at > self.rows.num_rows() {
+            let text = format!("the collection had {at} rows when the snapshot was taken, now {}", self.rows.num_rows());
+            return Err(Error::user(text));
+        }
+        self.at = Some(at);
+        Ok(())
+    }
+
+    fn next_batch(&mut self, ctx: &ReaderContext<'_>) -> Result<SourceEvent> {
+        let Some(at) = self.at else { return Ok(SourceEvent::NeedSplit) };
+        let rows = (self.rows.num_rows() - at).min(ctx.max_rows);
+        if rows == 0 {
+            self.at = None;
+            return Ok(SourceEvent::SplitFinished(SPLIT.into()));
+        }
+        self.at = Some(at + rows);
+        Ok(SourceEvent::Batch(SPLIT.into(), self.rows.slice(at, rows)))
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<Split>> {
+        Ok(self.at.map(|at| Split { id: SPLIT.into(), position: position(at) }).into_iter().collect())
+    }
+}

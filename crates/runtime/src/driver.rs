@@ -1,0 +1,201 @@
+//! Carries out what a job's [`Master`] decides: [`Driver`]. It owns what touches the world on the master's side: the
+//! enumerators, the committers, the checkpoint store, and the [`Hosts`] that run tasks. It never waits; whoever owns it
+//! feeds events and the time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use flott_checkpoint::{CheckpointStore, Committables, Manifest, Restore, TaskRestore};
+use flott_core::{Clock, Committer, Error, Registry, Result, Source, SplitEnumerator, Timestamp};
+use flott_plan::{ExecutionGraph, NodeKind, TaskId};
+
+use crate::mailbox::TaskCommand;
+use crate::master::{Attempt, JobEnd, Master, MasterAction, MasterEvent, Note};
+
+/// Whoever runs the tasks of a job: this process, several processes, the simulator.
+pub trait Hosts {
+    /// Makes and starts the tasks; their events carry the attempt. On an error none of them runs.
+    fn deploy(&mut self, attempt: Attempt, restored: BTreeMap<TaskId, TaskRestore>) -> Result<()>;
+
+    /// Tells a task; one that is over is passed by.
+    fn command(&mut self, task: TaskId, command: TaskCommand);
+}
+
+/// Carries out what a job's master decides.
+pub struct Driver<H> {
+    graph: Arc<ExecutionGraph>,
+    master: Master,
+    /// Who runs the tasks.
+    pub hosts: H,
+    store: Box<dyn CheckpointStore>,
+    clock: Arc<dyn Clock>,
+    registry: Registry,
+    sources: BTreeMap<String, Box<dyn Source>>,
+    enumerators: BTreeMap<String, Box<dyn SplitEnumerator>>,
+    committers: BTreeMap<String, Option<Box<dyn Committer>>>,
+    allow_non_restored: bool,
+    notes: Box<dyn FnMut(&Note) + Send>,
+    queue: VecDeque<MasterEvent>,
+    done: Option<Result<JobEnd>>,
+}
+
+impl<H: Hosts> Driver<H> {
+    /// A driver of this job; `notes` hears what is worth telling people.
+    pub fn new(
+        graph: Arc<ExecutionGraph>,
+        master: Master,
+        hosts: H,
+        store: Box<dyn CheckpointStore>,
+        clock: Arc<dyn Clock>,
+        registry: Registry,
+        notes: Box<dyn FnMut(&Note) + Send>,
+    ) -> Self {
+        Self {
+            graph,
+            master,
+            hosts,
+            store,
+            clock,
+            registry,
+            sources: BTreeMap::new(),
+            enumerators: BTreeMap::new(),
+            committers: BTreeMap::new(),
+            allow_non_restored: false,
+            notes,
+            queue: VecDeque::new(),
+            done: None,
+        }
+    }
+
+    /// State of operators that the job no longer has is dropped on restore instead of refused.
+    pub fn allow_non_restored(&mut self, allow: bool) {
+        self.allow_non_restored = allow;
+    }
+
+    /// How the job ended, once it has.
+    pub fn done(&self) -> Option<&Result<JobEnd>> {
+        self.done.as_ref()
+    }
+
+    /// How the job ended, and who ran its tasks.
+    pub fn into_end(self) -> (Result<JobEnd>, H) {
+        (self.done.unwrap_or_else(|| Err(Error::internal("a job that has not ended"))), self.hosts)
+    }
+
+    /// When [`MasterEvent::Tick`] is due.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.master.next_wake()
+    }
+
+    /// Takes an event and carries out all that follows from it.
+    pub fn handle(&mut self, event: MasterEvent) {
+        self.queue.push_back(event);
+        while let Some(event) = self.queue.pop_front() {
+            for action in self.master.handle(event, self.clock.now()) {
+                self.carry_out(action);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: MasterAction) {
+        match action {
+            MasterAction::Deploy(attempt, manifest) => {
+                let event = match self.deploy(attempt, manifest.as_deref()) {
+                    Ok(()) => MasterEvent::Deployed(attempt),
+                    Err(error) => MasterEvent::DeployFailed(attempt, error),
+                };
+                self.queue.push_back(event);
+            }
+            MasterAction::Command(task, command) => self.hosts.command(task, command),
+            MasterAction::NextSplit(task) => match self.next_split(task) {
+                Ok(command) => self.hosts.command(task, command),
+                Err(error) => self.queue.push_back(MasterEvent::Broken(error)),
+            },
+            MasterAction::SnapshotEnumerators(barrier, tasks) => {
+                let snapshots = self.enumerators.iter().map(|(uid, e)| Ok((uid.clone(), e.snapshot()?)));
+                match snapshots.collect::<Result<Vec<_>>>() {
+                    Ok(snapshots) => {
+                        tasks.into_iter().for_each(|task| self.hosts.command(task, TaskCommand::Trigger(barrier)));
+                        self.queue.push_back(MasterEvent::Enumerators(barrier.id, snapshots));
+                    }
+                    Err(error) => self.queue.push_back(MasterEvent::Broken(error)),
+                }
+            }
+            MasterAction::Store(manifest) => {
+                let stored = self.store.write(&manifest).map(drop);
+                self.queue.push_back(MasterEvent::Stored(manifest.checkpoint, stored));
+            }
+            MasterAction::Commit(checkpoint, committables) => {
+                let committed = self.commit(&committables);
+                self.queue.push_back(MasterEvent::Committed(checkpoint, committed));
+            }
+            MasterAction::FindLatest => match self.store.latest() {
+                Ok(latest) => {
+                    let broken = latest.broken.into_iter();
+                    broken.for_each(|error| (self.notes)(&Note::Refused(error)));
+                    self.queue.push_back(MasterEvent::Latest(latest.manifest.map(|(_, manifest)| Box::new(manifest))));
+                }
+                Err(error) => self.done = Some(Err(error)),
+            },
+            MasterAction::Note(note) => (self.notes)(&note),
+            MasterAction::Done(result) => self.done = Some(result),
+        }
+    }
+
+    fn deploy(&mut self, attempt: Attempt, manifest: Option<&Manifest>) -> Result<()> {
+        let job = &self.graph.job;
+        let restore = manifest.map(|manifest| Restore::new(manifest, job, self.allow_non_restored)).transpose()?;
+        self.enumerators.clear();
+        for node in job.vertices.iter().flat_map(|vertex| &vertex.chain).map(|member| &member.node) {
+            if let NodeKind::Source { spec, .. } = &node.kind {
+                if !self.sources.contains_key(&node.uid) {
+                    self.sources.insert(node.uid.clone(), self.registry.source(&spec.factory)?(spec)?);
+                }
+                let restored = restore.as_ref().and_then(|restore| restore.enumerator(&node.uid));
+                let at_source = |e: Error| if e.place("operator").is_some() { e } else { e.at("operator", &node.name) };
+                let enumerator = self.sources[&node.uid].enumerator(restored).map_err(at_source)?;
+                self.enumerators.insert(node.uid.clone(), enumerator);
+            }
+        }
+        let mut tasks = BTreeMap::new();
+        if let Some(restore) = &restore {
+            let committables = restore.committables().clone();
+            for (task, _) in &self.graph.tasks {
+                tasks.insert(*task, restore.task(*task)?);
+            }
+            self.commit(&committables)?;
+        }
+        self.hosts.deploy(attempt, tasks)
+    }
+
+    fn next_split(&mut self, task: TaskId) -> Result<TaskCommand> {
+        let vertex = self.graph.job.vertex(task.vertex).ok_or_else(|| Error::internal("a task of no vertex"))?;
+        let node = &vertex.chain[0].node;
+        let enumerator = self.enumerators.get_mut(&node.uid).ok_or_else(|| Error::internal("a split for no source"))?;
+        let answer = enumerator.next_split(task.index, vertex.parallelism);
+        Ok(TaskCommand::Split(answer.map_err(|e| e.at("operator", &node.name))?))
+    }
+
+    fn commit(&mut self, committables: &Committables) -> Result<()> {
+        for (uid, of_sink) in committables {
+            if !self.committers.contains_key(uid) {
+                let committer = self.committer(uid)?;
+                self.committers.insert(uid.clone(), committer);
+            }
+            if let Some(Some(committer)) = self.committers.get_mut(uid) {
+                committer.commit(of_sink).map_err(|e| e.at("sink", uid))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn committer(&self, uid: &str) -> Result<Option<Box<dyn Committer>>> {
+        let mut nodes = self.graph.job.vertices.iter().flat_map(|vertex| &vertex.chain).map(|member| &member.node);
+        match nodes.find(|node| node.uid == uid).map(|node| &node.kind) {
+            Some(NodeKind::Sink(spec)) => self.registry.sink(&spec.factory)?(spec)?.committer(),
+            // Dropped on restore, as the user allowed.
+            _ => Ok(None),
+        }
+    }
+}
+

@@ -1,0 +1,321 @@
+//! Runs a job with the tasks of this process on a pool of threads: [`run`] drives it to its end on the caller's thread,
+//! [`JobControl`] is for every other thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use flott_checkpoint::{CheckpointStore, Coordinator, Manifest, RestartStrategy, Settings, TaskRestore};
+use flott_core::config::{CHECKPOINT_INTERVAL, Config, THREADS};
+use flott_core::{
+    Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
+};
+use flott_plan::{ExecutionGraph, HostId, TaskId};
+
+use crate::deploy::{Deployment, NoRemote, RemoteChannels};
+use crate::driver::{Driver, Hosts};
+use crate::environment::{Environment, Limits, RequestRunner};
+use crate::executor::Executor;
+use crate::mailbox::{Mail, Mailbox, TaskCommand};
+use crate::master::{Attempt, JobEnd, Master, MasterEvent, Note};
+use crate::task::{Task, TaskEvent};
+
+/// What a job is run with.
+pub struct JobOptions {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub threads: Arc<dyn Threads>,
+    /// Where checkpoints are kept.
+    pub store: Box<dyn CheckpointStore>,
+    /// Begin with this one.
+    pub from: Option<Manifest>,
+    /// Begin with the newest one in the store, if there is one.
+    pub resume: bool,
+    /// Drop restored state of operators that the job does not have.
+    pub allow_non_restored: bool,
+    /// Where everything random begins.
+    pub seed: u64,
+    /// Hears what is worth telling people.
+    pub notes: Box<dyn FnMut(&Note) + Send>,
+}
+
+/// Steers a running job from any thread.
+#[derive(Clone, Debug)]
+pub struct JobControl(Sender<MasterEvent>);
+
+impl JobControl {
+    /// Ends the job; what was not committed is dropped.
+    pub fn cancel(&self) {
+        self.send(MasterEvent::Cancel);
+    }
+
+    /// Asks for a checkpoint or savepoint, or to stop with one.
+    pub fn trigger(&self, kind: CheckpointKind) {
+        self.send(MasterEvent::Trigger(kind));
+    }
+
+    fn send(&self, event: MasterEvent) {
+        // A job that is over hears nothing and needs nothing.
+        let _ = self.0.send(event);
+    }
+}
+
+/// A job's control and the events it is steered by.
+pub fn control() -> (JobControl, Receiver<MasterEvent>) {
+    let (sender, receiver) = unbounded();
+    (JobControl(sender), receiver)
+}
+
+/// The counters of one operator in one task.
+#[derive(Clone, Debug)]
+pub struct OperatorMetrics {
+    /// Which.
+    pub info: Arc<OperatorInfo>,
+    /// Its counters.
+    pub metrics: Metrics,
+}
+
+/// Where the running job's counters are, for whoever wants to look.
+#[derive(Clone, Debug, Default)]
+pub struct JobMetrics(Arc<Mutex<Vec<OperatorMetrics>>>);
+
+impl JobMetrics {
+    /// The counters of every operator of the current attempt in this process.
+    pub fn operators(&self) -> Vec<OperatorMetrics> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The sum of a counter over all operators of this uid.
+    pub fn sum(&self, uid: &str, counter: &str) -> u64 {
+        let of_uid = self.operators().into_iter().filter(|operator| operator.info.uid == uid);
+        of_uid.map(|operator| operator.metrics.counter(counter).get()).sum()
+    }
+}
+
+/// The tasks of this process.
+pub struct LocalHosts {
+    graph: Arc<ExecutionGraph>,
+    host: HostId,
+    env: Environment,
+    executor: Executor,
+    report: Arc<dyn Fn(Attempt, TaskEvent) + Send + Sync>,
+    mailboxes: BTreeMap<TaskId, Arc<Mailbox>>,
+    metrics: JobMetrics,
+}
+
+impl LocalHosts {
+    /// Hosts with no tasks yet; `report` hears of the tasks.
+    pub fn start(
+        graph: Arc<ExecutionGraph>,
+        host: HostId,
+        env: Environment,
+        threads: &dyn Threads,
+        report: Arc<dyn Fn(Attempt, TaskEvent) + Send + Sync>,
+    ) -> Result<Self> {
+        let size = match graph.job.config.get(&THREADS)? {
+            0 => threads.parallelism(),
+            size => size,
+        };
+        let executor = Executor::start(threads, size, Arc::clone(&env.clock))?;
+        Ok(Self { graph, host, env, executor, report, mailboxes: BTreeMap::new(), metrics: JobMetrics::default() })
+    }
+
+    /// Counters of the current attempt.
+    pub fn metrics(&self) -> &JobMetrics {
+        &self.metrics
+    }
+
+    /// Makes and starts this process's tasks of an attempt.
+    pub fn deploy_over(
+        &mut self,
+        attempt: Attempt,
+        restored: &BTreeMap<TaskId, TaskRestore>,
+        remote: &dyn RemoteChannels,
+    ) -> Result<()> {
+        self.mailboxes.clear();
+        let deployment = Deployment { graph: &self.graph, host: self.host, env: &self.env, restored };
+        let tasks = deployment.tasks(remote)?;
+        let members = tasks.iter().flat_map(|task| task.chain.members());
+        let metrics = members.map(|m| OperatorMetrics { info: Arc::clone(&m.info), metrics: m.metrics.clone() });
+        *self.metrics.0.lock().unwrap_or_else(PoisonError::into_inner) = metrics.collect();
+        for parts in tasks {
+            let mailbox = Arc::new(Mailbox::default());
+            self.mailboxes.insert(parts.id, Arc::clone(&mailbox));
+            let report = Arc::clone(&self.report);
+            let events = Arc::new(move |event| report(attempt, event));
+            let env = self.env.clone();
+            self.executor
+                .spawn(move |waker| Ok(Task::new(parts.id, env, mailbox, waker, events, parts.input, parts.chain)))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the threads.
+    pub fn stop(self) {
+        self.executor.stop();
+    }
+}
+
+impl Hosts for LocalHosts {
+    fn deploy(&mut self, attempt: Attempt, restored: BTreeMap<TaskId, TaskRestore>) -> Result<()> {
+        self.deploy_over(attempt, &restored, &NoRemote)
+    }
+
+    fn command(&mut self, task: TaskId, command: TaskCommand) {
+        if let Some(mailbox) = self.mailboxes.get(&task) {
+            mailbox.post(Mail::Command(command));
+        }
+    }
+}
+
+/// The environment of tasks on this machine.
+pub fn environment(
+    config: &Config,
+    registry: Registry,
+    clock: Arc<dyn Clock>,
+    threads: &Arc<dyn Threads>,
+    seed: u64,
+) -> Result<Environment> {
+    Ok(Environment {
+        clock,
+        registry,
+        requests: Arc::new(RequestThread::new(Arc::clone(threads))),
+        // A snapshot that needs no copy is complete at once; a backend that copies aside brings its own thread.
+        offload: Arc::new(|work| work()),
+        limits: Limits::of(config)?,
+        seed,
+    })
+}
+
+/// Runs a job of one process to its end. Errors known before anything runs come at once.
+pub fn run(
+    graph: ExecutionGraph,
+    registry: &Registry,
+    options: JobOptions,
+    events: &Receiver<MasterEvent>,
+    control: &JobControl,
+    metrics: impl FnOnce(&JobMetrics),
+) -> Result<JobEnd> {
+    let graph = Arc::new(graph);
+    let config = &graph.job.config;
+    let env = environment(config, registry.clone(), Arc::clone(&options.clock), &options.threads, options.seed)?;
+    let sender = control.0.clone();
+    let report = Arc::new(move |attempt, event| {
+        let _ = sender.send(MasterEvent::Task(attempt, event));
+    });
+    let hosts = LocalHosts::start(Arc::clone(&graph), HostId(0), env, &*options.threads, report)?;
+    metrics(hosts.metrics());
+    let (end, hosts) = drive(&graph, registry, options, hosts, events)?;
+    hosts.stop();
+    end
+}
+
+/// Feeds a driver with events and time until the job is over.
+pub fn drive<H: Hosts>(
+    graph: &Arc<ExecutionGraph>,
+    registry: &Registry,
+    options: JobOptions,
+    hosts: H,
+    events: &Receiver<MasterEvent>,
+) -> Result<(Result<JobEnd>, H)> {
+    let config = &graph.job.config;
+    let settings = Settings::from_config(config)?;
+    let latest = options.store.latest()?;
+    let from = match options.from {
+        None if options.resume => latest.manifest.map(|(_, manifest)| manifest),
+        from => from,
+    };
+    let coordinator = Coordinator::new(settings, latest.generation + 1, latest.highest);
+    let restarts = RestartStrategy::from_config(config, options.seed)?;
+    if config.get(&CHECKPOINT_INTERVAL)?.0 > 0 && graph.tasks.is_empty() {
+        return Err(Error::user("a job without tasks"));
+    }
+    let master = Master::new(Arc::clone(graph), coordinator, restarts);
+    let clock = Arc::clone(&options.clock);
+    let notes = options.notes;
+    let mut driver =
+        Driver::new(Arc::clone(graph), master, hosts, options.store, Arc::clone(&clock), registry.clone(), notes);
+    driver.allow_non_restored(options.allow_non_restored);
+    driver.handle(MasterEvent::Start(from.map(Box::new)));
+    while driver.done().is_none() {
+        let event = match driver.next_wake() {
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => {
+                let wait = u64::try_from(at.0.saturating_sub(clock.now().0)).unwrap_or(0);
+                events.recv_timeout(Duration::from_millis(wait))
+            }
+        };
+        match event {
+            Ok(event) => driver.handle(event),
+            Err(RecvTimeoutError::Timeout) => driver.handle(MasterEvent::Tick),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("a job that nobody tells anything")),
+        }
+    }
+    Ok(driver.into_end())
+}
+
+/// Runs the futures of requests on one thread, started with the first.
+pub struct RequestThread {
+    threads: Arc<dyn Threads>,
+    running: Mutex<Option<Running>>,
+}
+
+type Work = (RequestFuture, Box<dyn FnOnce(Result<Batch>) + Send>);
+
+struct Running {
+    work: tokio::sync::mpsc::UnboundedSender<Work>,
+    joined: Joined,
+}
+
+impl RequestThread {
+    /// A thread to come.
+    pub fn new(threads: Arc<dyn Threads>) -> Self {
+        Self { threads, running: Mutex::new(None) }
+    }
+
+    fn begin(&self) -> Result<Running> {
+        // What is queued is bounded by the requests operators may have in flight.
+        let (work, mut queue) = tokio::sync::mpsc::unbounded_channel::<Work>();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::external(format!("cannot start the thread for requests: {e}")))?;
+        let body = move || {
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, async move {
+                while let Some((future, done)) = queue.recv().await {
+                    tokio::task::spawn_local(async move { done(future.await) });
+                }
+            });
+        };
+        Ok(Running { work, joined: self.threads.spawn("flott-requests", Box::new(body))? })
+    }
+}
+
+impl RequestRunner for RequestThread {
+    fn start(&self, future: RequestFuture, done: Box<dyn FnOnce(Result<Batch>) + Send>) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            match self.begin() {
+                Ok(begun) => *running = Some(begun),
+                Err(error) => return done(Err(error)),
+            }
+        }
+        if let Some(running) = &*running
+            && let Err(tokio::sync::mpsc::error::SendError((_, done))) = running.work.send((future, done))
+        {
+            done(Err(Error::internal("the thread for requests has ended")));
+        }
+    }
+}
+
+impl Drop for RequestThread {
+    fn drop(&mut self) {
+        if let Some(Running { work, joined }) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            drop(work);
+            joined();
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! All integration tests of the runtime.
+
+mod network;

@@ -1,0 +1,365 @@
+//! From an optimised logical plan to the nodes of a stream graph.
+//!
+//! Filters and projections are gathered in a [`Flow`] and become one calc where something needs real columns: an
+//! exchange, a sink. A window costs nothing until then: an aggregate takes it as its own, anyone else gets columns.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion_expr::{self as df, LogicalPlan};
+use flott_core::config::WATERMARK_ROWS;
+use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
+use flott_operators::calc::{self, CalcConfig};
+use flott_operators::expr::{Expr, Scalar, return_field};
+use flott_plan::{Chaining, Edge, Node, NodeId, NodeKind, Partitioning, StreamGraph};
+use sqlparser::tokenizer::Span;
+
+use crate::catalog::{Catalog, Table};
+use crate::explain;
+use crate::lower_expr::{binary, cast_to, lower_expr};
+use crate::script::{Fault, Result};
+use crate::window::Tumble;
+
+/// Builds the graph of one statement.
+pub(crate) struct Lowering<'a> {
+    catalog: &'a Catalog,
+    pub(crate) graph: StreamGraph,
+}
+
+/// What a column of a flow is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    /// Of the node's columns.
+    Expr(Expr),
+    /// Likewise, and its value is the event time of the row.
+    Rowtime(Expr),
+    /// The start of the flow's window.
+    WindowStart,
+    /// Its end, exclusive.
+    WindowEnd,
+    /// Its last millisecond: the event time of what is computed from the window.
+    WindowTime,
+}
+
+/// A tumbling window over the event time of the rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub(crate) size_ms: i64,
+    pub(crate) offset_ms: i64,
+    /// The event time, a timestamp.
+    time: Expr,
+}
+
+/// Rows on their way: those of a node for which a condition holds, and columns made of the node's.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) node: NodeId,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) columns: Vec<(Content, Field)>,
+    pub(crate) window: Option<Window>,
+}
+
+impl Flow {
+    /// The expression a column is, with windows computed from the event time.
+    pub(crate) fn expr(&self, column: usize) -> Result<Expr> {
+        let Some((content, _)) = self.columns.get(column) else {
+            return Err(Fault::internal(format!("column {column} of a flow of {}", self.columns.len())));
+        };
+        match (content, &self.window) {
+            (Content::Expr(e) | Content::Rowtime(e), _) => Ok(e.clone()),
+            (Content::WindowStart, Some(window)) => Ok(window.start()),
+            (Content::WindowEnd, Some(window)) => Ok(shift(window.start(), window.size_ms)),
+            (Content::WindowTime, Some(window)) => {
+                let time = shift(window.start(), window.size_ms - 1);
+                Ok(cast_to(time, self.columns[column].1.data_type()))
+            }
+            (_, None) => Err(Fault::internal("a window column without window")),
+        }
+    }
+}
+
+const MILLIS: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+impl Window {
+    /// The start of the window of a row, rounding down before the epoch too.
+    fn start(&self) -> Expr {
+        let stride = format!("{} milliseconds", self.size_ms);
+        let stride = cast_to(Expr::Literal(Scalar::string(stride)), &DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano));
+        let time = cast_to(self.time.clone(), &MILLIS);
+        let origin = cast_to(Expr::Literal(Scalar::int64(self.offset_ms)), &MILLIS);
+        Expr::Call { function: "date_bin".to_owned(), args: vec![stride, time, origin] }
+    }
+}
+
+/// A timestamp of milliseconds, moved.
+pub(crate) fn shift(time: Expr, ms: i64) -> Expr {
+    let number = cast_to(time, &DataType::Int64);
+    cast_to(binary(flott_operators::expr::BinaryOp::Plus, number, Expr::Literal(Scalar::int64(ms))), &MILLIS)
+}
+
+impl<'a> Lowering<'a> {
+    pub(crate) fn new(catalog: &'a Catalog, name: &str, config: &Config) -> Self {
+        let graph = StreamGraph { name: name.to_owned(), config: config.clone(), nodes: Vec::new() };
+        Self { catalog, graph }
+    }
+
+    /// The rows that `plan` gives.
+    pub(crate) fn lower(&mut self, plan: &LogicalPlan) -> Result<Flow> {
+        match plan {
+            LogicalPlan::TableScan(scan) => self.scan(scan),
+            LogicalPlan::SubqueryAlias(alias) => self.lower(&alias.input),
+            LogicalPlan::Projection(projection) => self.project(projection),
+            LogicalPlan::Filter(filter) => {
+                let mut flow = self.lower(&filter.input)?;
+                let condition = lower_expr(&filter.predicate, filter.input.schema(), &flow)?;
+                flow.filter = Some(match flow.filter.take() {
+                    None => condition,
+                    Some(before) => binary(flott_operators::expr::BinaryOp::And, before, condition),
+                });
+                Ok(flow)
+            }
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Extension(extension) => match extension.node.downcast_ref::<Tumble>() {
+                Some(tumble) => self.tumble(tumble),
+                None => Err(Fault::internal(format!("the plan has a node {}", extension.node.name()))),
+            },
+            other => {
+                let text = other.display().to_string();
+                let construct = text.split([':', ' ']).next().unwrap_or_default();
+                Err(Fault::unsupported(format!("a query with {construct}"), Span::empty()))
+            }
+        }
+    }
+
+    fn scan(&mut self, scan: &df::TableScan) -> Result<Flow> {
+        let table = Arc::clone(self.catalog.get(scan.table_name.table())?);
+        let asked = scan.projection.clone().unwrap_or_else(|| (0..table.columns.len()).collect());
+        let mut read = asked.clone();
+        if let Some(watermark) = table.watermark {
+            read.push(watermark.column);
+        }
+        read.sort_unstable();
+        read.dedup();
+        // A reader must give something for a query that only counts rows.
+        if read.is_empty() {
+            read.push(0);
+        }
+        let (spec, schema) = table.connector.source(&table, &read)?;
+        let position = |column: usize| read.iter().position(|&c| c == column);
+        let every_rows = self.graph.config.get(&WATERMARK_ROWS).map_err(|e| Fault::new(e.to_string(), Span::empty()))?;
+        let watermarks = table.watermark.map(|w| WatermarkStrategy {
+            time_column: position(w.column),
+            out_of_orderness_ms: w.out_of_orderness_ms,
+            every_rows,
+            idle_after_ms: None,
+        });
+        let name = explain::source_name(&table, &schema);
+        let kind = NodeKind::Source { spec, watermarks };
+        let node = self.add(&format!("source:{}", table.name), name, kind, Vec::new(), schema.clone(), None);
+        let columns = asked.into_iter().map(|column| {
+            let at = position(column).unwrap_or_default();
+            let is_rowtime = table.watermark.is_some_and(|w| w.column == column);
+            let content = if is_rowtime { Content::Rowtime } else { Content::Expr };
+            (content(Expr::Column(at)), schema.field(at).clone())
+        });
+        Ok(Flow { node, filter: None, columns: columns.collect(), window: None })
+    }
+
+    fn project(&mut self, projection: &df::Projection) -> Result<Flow> {
+        let mut flow = self.lower(&projection.input)?;
+        let input = projection.input.schema();
+        let mut columns = Vec::with_capacity(projection.expr.len());
+        for (expr, field) in projection.expr.iter().zip(projection.schema.fields()) {
+            let content = match unaliased(expr) {
+                df::Expr::Column(column) => flow.columns[input.index_of_column(column)?].0.clone(),
+                expr => Content::Expr(lower_expr(expr, input, &flow)?),
+            };
+            columns.push((content, field.as_ref().clone()));
+        }
+        flow.columns = columns;
+        Ok(flow)
+    }
+
+    fn tumble(&mut self, tumble: &Tumble) -> Result<Flow> {
+        let flow = self.lower(&tumble.input)?;
+        let df::Expr::Column(column) = &tumble.time else {
+            return Err(Fault::internal("a window over an expression"));
+        };
+        let at = tumble.input.schema().index_of_column(column)?;
+        let Content::Rowtime(time) = flow.columns[at].0.clone() else {
+            let text = format!(
+                "the window needs a time attribute, but the column {} is none: its table needs a WATERMARK FOR it",
+                column.name
+            );
+            return Err(Fault::new(text, crate::functions::span_of(&tumble.time)));
+        };
+        let mut columns = Vec::new();
+        for (at, (content, field)) in flow.columns.iter().enumerate() {
+            let content = match content {
+                Content::Rowtime(e) => Content::Rowtime(e.clone()),
+                _ => Content::Expr(flow.expr(at)?),
+            };
+            columns.push((content, field.clone()));
+        }
+        let schema = datafusion_expr::UserDefinedLogicalNodeCore::schema(tumble);
+        let window_columns = [Content::WindowStart, Content::WindowEnd, Content::WindowTime];
+        for (content, field) in window_columns.into_iter().zip(&schema.fields()[columns.len()..]) {
+            columns.push((content, field.as_ref().clone()));
+        }
+        let window = Window { size_ms: tumble.size_ms, offset_ms: tumble.offset_ms, time };
+        Ok(Flow { node: flow.node, filter: flow.filter, columns, window: Some(window) })
+    }
+
+    /// Makes the columns of a flow the columns of a node: a calc, or none where the node has just these.
+    pub(crate) fn materialise(&mut self, flow: &Flow) -> Result<NodeId> {
+        let columns = (0..flow.columns.len()).map(|at| {
+            let field = &flow.columns[at].1;
+            Ok((field.name().clone(), flow.expr(at)?, field.data_type().clone()))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.calc(flow.node, flow.filter.clone(), columns)
+    }
+
+    /// A calc that gives these columns: name, expression, type.
+    pub(crate) fn calc(
+        &mut self,
+        from: NodeId,
+        filter: Option<Expr>,
+        columns: Vec<(String, Expr, DataType)>,
+    ) -> Result<NodeId> {
+        let input = Arc::clone(&self.node(from).output);
+        let same = |(at, (name, e, _)): (usize, &(String, Expr, DataType))| {
+            *e == Expr::Column(at) && input.field(at).name() == name
+        };
+        if filter.is_none() && columns.len() == input.fields().len() && columns.iter().enumerate().all(same) {
+            return Ok(from);
+        }
+        let mut project = Vec::with_capacity(columns.len());
+        for (name, expr, data_type) in columns {
+            let gives = return_field(&name, &expr, &input).map_err(of_operators)?;
+            let expr = if *gives.data_type() == data_type { expr } else { cast_to(expr, &data_type) };
+            project.push((name, expr));
+        }
+        let config = CalcConfig { filter, project: Some(project) };
+        let output = config.output(&input).map_err(of_operators)?;
+        let name = explain::calc_name(&config, &input);
+        let kind = NodeKind::Operator(spec(calc::NAME, &config)?);
+        let uid = format!("calc:{}", self.node(from).uid);
+        Ok(self.add(&uid, name, kind, vec![forward(from)], output, self.node(from).parallelism))
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.graph.nodes[id.0 as usize]
+    }
+
+    /// Adds a node. Its uid says what it is and what it reads; the second of a kind gets a number.
+    pub(crate) fn add(
+        &mut self,
+        uid: &str,
+        name: String,
+        kind: NodeKind,
+        inputs: Vec<Edge>,
+        output: SchemaRef,
+        parallelism: Option<u32>,
+    ) -> NodeId {
+        let taken = |uid: &str| self.graph.nodes.iter().any(|node| node.uid == uid);
+        let mut unique = uid.to_owned();
+        let mut number = 2;
+        while taken(&unique) {
+            unique = format!("{uid}#{number}");
+            number += 1;
+        }
+        // A script has far fewer than 2^32 nodes.
+        let id = NodeId(u32::try_from(self.graph.nodes.len()).unwrap_or(u32::MAX));
+        self.graph.nodes.push(Node {
+            uid: unique,
+            name,
+            kind,
+            inputs,
+            output,
+            side_outputs: Vec::new(),
+            parallelism,
+            max_parallelism: None,
+            chaining: Chaining::Always,
+        });
+        id
+    }
+
+    /// The sink of an INSERT: the query's columns by position under the sink's names and types.
+    pub(crate) fn insert(&mut self, flow: &Flow, sink: &Table, columns: &[usize], span: Span) -> Result<()> {
+        if flow.columns.len() != columns.len() {
+            let names = |c: &[usize]| c.iter().map(|&c| sink.columns[c].name.as_str()).collect::<Vec<_>>().join(", ");
+            let given: Vec<_> = flow.columns.iter().map(|(_, f)| f.name().as_str()).collect();
+            let text = format!(
+                "the query gives {} columns ({}), the sink '{}' takes {} ({})",
+                given.len(),
+                given.join(", "),
+                sink.name,
+                columns.len(),
+                names(columns)
+            );
+            return Err(Fault::new(text, span));
+        }
+        let mut out = Vec::with_capacity(sink.columns.len());
+        for (target, column) in sink.columns.iter().enumerate() {
+            let expected = sink.arrow_type(target);
+            let Some(source) = columns.iter().position(|&c| c == target) else {
+                if !column.nullable {
+                    let text = format!("the column '{}' of '{}' is NOT NULL and not given", column.name, sink.name);
+                    return Err(Fault::new(text, span));
+                }
+                out.push((column.name.clone(), Expr::Literal(Scalar(None, expected.clone())), expected));
+                continue;
+            };
+            let found = &flow.columns[source].1;
+            explain::check_sink_column(&sink.name, column, found, &expected).map_err(|text| Fault::new(text, span))?;
+            out.push((column.name.clone(), flow.expr(source)?, expected));
+        }
+        let from = self.calc(flow.node, flow.filter.clone(), out)?;
+        let sink_spec = sink.connector.sink(sink).map_err(|fault| fault.or_at(span))?;
+        self.sink(from, &sink.name, sink_spec);
+        Ok(())
+    }
+
+    /// A sink over a node.
+    pub(crate) fn sink(&mut self, from: NodeId, name: &str, spec: Spec) {
+        let output = Arc::clone(&self.node(from).output);
+        let parallelism = self.node(from).parallelism;
+        let text = explain::sink_name(name, &output);
+        self.add(&format!("sink:{name}"), text, NodeKind::Sink(spec), vec![forward(from)], output, parallelism);
+    }
+}
+
+/// The expression under its name.
+pub(crate) fn unaliased(expr: &df::Expr) -> &df::Expr {
+    match expr {
+        df::Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
+pub(crate) fn edge(from: NodeId, partitioning: Partitioning) -> Edge {
+    Edge { from, output: OutputId(0), input: InputId(0), partitioning }
+}
+
+fn forward(from: NodeId) -> Edge {
+    edge(from, Partitioning::Forward)
+}
+
+pub(crate) fn spec(name: &str, config: &impl serde::Serialize) -> Result<Spec> {
+    Spec::new(name, config).map_err(of_operators)
+}
+
+/// What the operators refuse, the planner should have refused with a place.
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+pub(crate) fn of_operators(error: flott_core::Error) -> Fault {
+    match error.domain() {
+        flott_core::ErrorDomain::Internal => Fault::internal(error.message()),
+        _ => Fault::new(error.to_string(), Span::empty()),
+    }
+}
+
+/// A schema of these fields.
+pub(crate) fn schema(fields: Vec<Field>) -> SchemaRef {
+    Arc::new(Schema::new(fields))
+}
