@@ -308,10 +308,10 @@ impl Coordinator {
             return;
         }
         let waiting: Vec<_> = run.waiting().map(|task| run.name(task)).collect();
-        let who = match waiting.as_slice() {
-            [] => "the enumerators of its sources".to_owned(),
-            [some @ ..] if some.len() <= 5 => some.join(", "),
-            [some @ .., _] => format!("{} and {} more", some[..4.min(some.len())].join(", "), waiting.len() - 4),
+        let who = match waiting.len() {
+            0 => "the enumerators of its sources".to_owned(),
+            1..=5 => waiting.join(", "),
+            more => format!("{} and {} more", waiting[..4].join(", "), more - 4),
         };
         let text = format!("the checkpoint was not complete after {} ms: it waits for {who}", self.settings.timeout);
         let error = Error::external(text).at("checkpoint", pending.barrier.id);

@@ -51,7 +51,8 @@ impl Header {
             let version = u16::from_le_bytes(*version);
             if version != FORMAT_VERSION {
                 return Err(Error::user(format!(
-                    "expected a checkpoint of format version {FORMAT_VERSION}, found version {version}: read it with the flott that wrote it, or a newer one"
+                    "expected a checkpoint of format version {FORMAT_VERSION}, found version {version}: read it \
+                     with the flott that wrote it, or a newer one"
                 )));
             }
         }

@@ -143,8 +143,8 @@ pub enum Event {
 /// What is to be done, in order.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Take the enumerators' snapshots ([`Event::EnumeratorsSnapshotted`]) and send the barrier to these tasks: sources,
-    /// and tasks whose senders have all finished. Both in one go: a split dealt out after the snapshot must
+    /// Take the enumerators' snapshots ([`Event::EnumeratorsSnapshotted`]) and send the barrier to these tasks:
+    /// sources, and tasks whose senders have all finished. Both in one go: a split dealt out after the snapshot must
     /// reach its reader behind the barrier.
     SnapshotEnumeratorsAndTrigger {
         /// The barrier.

@@ -102,7 +102,8 @@ impl<'a> Restore<'a> {
         restore.dropped = restore.orphans();
         if !restore.dropped.is_empty() && !allow_non_restored {
             return Err(restore.place(Error::user(format!(
-                "the checkpoint holds state of operators that the job does not have (uid {}): give the operator its old uid, or drop the state with --allow-non-restored-state",
+                "the checkpoint holds state of operators that the job does not have (uid {}): give the operator \
+                 its old uid, or drop the state with --allow-non-restored-state",
                 restore.dropped.join(", ")
             ))));
         }
@@ -155,7 +156,8 @@ impl<'a> Restore<'a> {
             if old.max_parallelism != max {
                 let old = old.max_parallelism;
                 let text = format!(
-                    "the checkpoint was taken with max parallelism {old}, the job has {max}: keyed state cannot move between them, set {old} again"
+                    "the checkpoint was taken with max parallelism {old}, the job has {max}: keyed state cannot \
+                     move between them, set {old} again"
                 );
                 return Err(Error::user(text).at("operator", &member.node.name).at("uid", &member.node.uid));
             }
@@ -183,21 +185,24 @@ impl<'a> Restore<'a> {
                 if allow_non_restored && !has_member(&old.to) {
                     continue;
                 }
-                let text = "rows were in flight on an edge that the job does not have (or has inside a chain): keep the edge, or restore from a savepoint, which has no rows in flight";
+                let text = "rows were in flight on an edge that the job does not have (or has inside a chain): \
+                keep the edge, or restore from a savepoint, which has no rows in flight";
                 return Err(Error::user(text).at("edge", old.name()));
             };
             let new = &new_edges[at];
             if new.partitioning != old.partitioning {
                 let (old_name, new_name) = (old.partitioning.name(), new.partitioning.name());
                 let text = format!(
-                    "rows were in flight on an edge that was partitioned {old_name} and is now {new_name}, or by other columns: restore from a savepoint, which has no rows in flight"
+                    "rows were in flight on an edge that was partitioned {old_name} and is now {new_name}, or \
+                     by other columns: restore from a savepoint, which has no rows in flight"
                 );
                 return Err(Error::user(text).at("edge", old.name()));
             }
             let parallelism = self.reader_of(at).map_or(0, |v| v.parallelism);
             if parallelism != readers && !new.partitioning.may_overtake() {
                 let text = format!(
-                    "rows in flight on a {} edge cannot be dealt out from {readers} to {parallelism} tasks: restore from a savepoint, which has no rows in flight",
+                    "rows in flight on a {} edge cannot be dealt out from {readers} to {parallelism} tasks: \
+                     restore from a savepoint, which has no rows in flight",
                     new.partitioning.name()
                 );
                 return Err(Error::user(text).at("edge", old.name()));
@@ -239,7 +244,15 @@ impl<'a> Restore<'a> {
     fn member(&self, uid: &str, vertex: &Vertex, index: u32) -> MemberSnapshot {
         let tasks = self.known.get(uid).into_iter().flat_map(|old| running(old));
         let old: Vec<_> = tasks.filter_map(|(_, task)| task.members.iter().find(|m| m.uid == uid)).collect();
-        let states: Vec<_> = old.iter().map(|member| member.operator_state.clone()).collect();
+        // One for each old task: that of a finished one is empty, but has its place.
+        let all = self.known.get(uid).map_or(&[][..], |old| &old.tasks).iter();
+        let states: Vec<_> = all
+            .map(|task| match task {
+                TaskState::Snapshot(snapshot) => snapshot.members.iter().find(|m| m.uid == uid),
+                TaskState::Finished => None,
+            })
+            .map(|member| member.map(|m| m.operator_state.clone()).unwrap_or_default())
+            .collect();
         let range = KeyGroup::range(index, vertex.parallelism, vertex.max_parallelism);
         MemberSnapshot {
             uid: uid.to_owned(),

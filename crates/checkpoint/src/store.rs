@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -118,7 +118,7 @@ impl LocalDirectory {
     fn headers(&self) -> Result<(Vec<Found>, Option<CheckpointId>)> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), None)),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
             Err(e) => return Err(Error::io("list the checkpoints", self.0.display(), &e)),
         };
         let (mut found, mut highest) = (Vec::new(), None);
@@ -188,7 +188,7 @@ fn location(path: &Path) -> Location {
 fn header_of(path: &Path) -> Result<Option<Header>> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(Error::io("read the checkpoint", path.display(), &e)),
     };
     let mut bytes = Vec::with_capacity(HEADER_BYTES);

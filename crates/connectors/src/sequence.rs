@@ -57,7 +57,8 @@ impl Source for Sequence {
             return Ok(Box::new(PendingSplits::restore(bytes)?));
         }
         let SequenceConfig { from, to, splits } = self.0;
-        let count = if from > to { 0 } else { u64::try_from(i128::from(to) - i128::from(from) + 1).unwrap_or(u64::MAX) };
+        let count =
+            if from > to { 0 } else { u64::try_from(i128::from(to) - i128::from(from) + 1).unwrap_or(u64::MAX) };
         if count > i64::MAX.unsigned_abs() {
             return Err(Error::user(format!("expected a sequence of fewer than 2^63 numbers, found {from} to {to}")));
         }
@@ -68,7 +69,8 @@ impl Source for Sequence {
         let (from, schema) = (self.0.from, schema());
         Ok(Box::new(RangeReader::new(move |first: u64, count: usize| {
             let first = from.wrapping_add_unsigned(first);
-            let values: Int64Array = (0..count as u64).map(|i| first.wrapping_add_unsigned(i)).collect::<Vec<_>>().into();
+            let values: Int64Array =
+                (0..count as u64).map(|i| first.wrapping_add_unsigned(i)).collect::<Vec<_>>().into();
             Batch::of(schema.clone(), vec![Arc::new(values)], count)
         })))
     }

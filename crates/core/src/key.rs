@@ -14,6 +14,7 @@
 //! `h = fmix64(h ^ word)` for each word, beginning with [`SEED`]; `fmix64` is MurmurHash3's finaliser (Appleby,
 //! public domain). The key group is taken from the middle 32 bits by multiplication, so that hash tables may use
 //! the low and the top bits. Key group → task is Flink's `KeyGroupRangeAssignment`.
+#![expect(clippy::cast_lossless, reason = "one macro for signed and unsigned types")]
 
 use std::ops::Range;
 
@@ -199,7 +200,7 @@ macro_rules! one_word_types {
 /// # Ok::<(), flott_core::Error>(())
 /// ```
 pub fn hash_keys(columns: &[ArrayRef]) -> Result<ScalarBuffer<u64>> {
-    let rows = columns.first().map_or(0, |c| c.len());
+    let rows = columns.first().map_or(0, Array::len);
     let mut hashes = vec![SEED; rows];
     for column in columns {
         mix_column(&mut hashes, column)?;

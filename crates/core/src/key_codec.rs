@@ -65,7 +65,9 @@ fn form_of(data_type: &DataType) -> Result<Form> {
         Int8 => signed(1),
         Int16 => signed(2),
         Int32 | Date32 | Time32(TimeUnit::Second | TimeUnit::Millisecond) => signed(4),
-        Int64 | Date64 | Time64(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Timestamp(..) | Duration(_) => signed(8),
+        Int64 | Date64 | Time64(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Timestamp(..) | Duration(_) => {
+            signed(8)
+        }
         Decimal128(..) => signed(16),
         UInt8 => unsigned(1),
         UInt16 => unsigned(2),
@@ -104,7 +106,7 @@ impl KeyCodec {
         bytes.clear();
         offsets.clear();
         offsets.push(0);
-        for row in 0..columns.first().map_or(0, |c| c.len()) {
+        for row in 0..columns.first().map_or(0, Array::len) {
             views.iter().for_each(|view| view.encode(row, bytes));
             offsets.push(bytes.len());
         }
@@ -150,8 +152,8 @@ impl KeyCodec {
     }
 
     fn views<'a>(&self, columns: &'a [ArrayRef]) -> Result<Vec<View<'a>>> {
-        if !columns.iter().map(|c| c.data_type()).eq(&self.types) {
-            let found: Vec<_> = columns.iter().map(|c| c.data_type()).collect();
+        if !columns.iter().map(Array::data_type).eq(&self.types) {
+            let found: Vec<_> = columns.iter().map(Array::data_type).collect();
             return Err(Error::internal(format!("expected key columns of types {:?}, found {found:?}", self.types)));
         }
         Ok(columns.iter().zip(&self.forms).map(|(column, form)| View::new(column, *form)).collect())

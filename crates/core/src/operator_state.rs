@@ -43,8 +43,9 @@ impl OperatorState {
         self.0.is_empty()
     }
 
-    /// The state of new task `index` of `parallelism`, from all old tasks' in the order of their indices. Split
-    /// entries are dealt out round-robin in that order.
+    /// The state of new task `index` of `parallelism`, from all old tasks' in the order of their indices (a finished
+    /// one's is empty). Split entries stay where they are if there are as many tasks as before; else they are dealt out
+    /// round-robin in that order.
     #[must_use]
     pub fn redistribute(old: &[Self], index: u32, parallelism: u32) -> Self {
         let mut new = Self::default();
@@ -56,6 +57,9 @@ impl OperatorState {
             let entries = match how {
                 Redistribution::Union => all.collect(),
                 Redistribution::Broadcast => tasks[0].1.clone(),
+                Redistribution::Split if old.len() == parallelism as usize => {
+                    old.get(index as usize).map_or(Vec::new(), |own| own.get(name).to_vec())
+                }
                 Redistribution::Split => {
                     all.enumerate().filter(|(i, _)| i % parallelism as usize == index as usize).map(|(_, e)| e).collect()
                 }

@@ -5,7 +5,9 @@ use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Fields, Index, LitStr, Member, Path, Result, Type, parse_macro_input, parse_quote};
+use syn::{
+    Data, DeriveInput, Error, Fields, Index, LitStr, Member, Path, Result, Type, parse_macro_input, parse_quote,
+};
 
 /// Implements `Record` for a struct whose fields are column types.
 ///
@@ -13,17 +15,17 @@ use syn::{Data, DeriveInput, Error, Fields, Index, LitStr, Member, Path, Result,
 /// on a field gives another. `#[record(crate = path)]` on the struct says where `flott_datastream` is, if not there.
 #[proc_macro_derive(Record, attributes(record))]
 pub fn derive_record(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), parse_quote!(::flott_datastream))
+    derive(&parse_macro_input!(input as DeriveInput), parse_quote!(::flott_datastream))
 }
 
 /// The same for users of the façade crate, which re-exports it as `flott::Record`.
 #[proc_macro_derive(FacadeRecord, attributes(record))]
 pub fn derive_facade_record(input: TokenStream) -> TokenStream {
-    derive(parse_macro_input!(input as DeriveInput), parse_quote!(::flott))
+    derive(&parse_macro_input!(input as DeriveInput), parse_quote!(::flott))
 }
 
-fn derive(input: DeriveInput, home: Path) -> TokenStream {
-    expand(&input, home).unwrap_or_else(|error| error.to_compile_error()).into()
+fn derive(input: &DeriveInput, home: Path) -> TokenStream {
+    expand(input, home).unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
 struct Column<'a> {
@@ -80,9 +82,17 @@ fn expand(input: &DeriveInput, home: Path) -> Result<Tokens> {
 
             #[automatically_derived]
             impl #record::RecordBuilder<#name> for Builder {
+                fn reserve(&mut self, rows: usize) {
+                    #(#record::ColumnBuilder::<#values>::reserve(&mut self.#slots, rows);)*
+                }
+
                 #[inline]
                 fn append(&mut self, row: &#name) {
                     #(#record::ColumnBuilder::append(&mut self.#slots, &row.#members);)*
+                }
+
+                fn extend(&mut self, rows: &[#name]) {
+                    #(#record::ColumnBuilder::extend(&mut self.#slots, rows.iter().map(|row| &row.#members));)*
                 }
 
                 fn finish(&mut self, out: &mut ::std::vec::Vec<#record::ArrayRef>) {
@@ -103,7 +113,10 @@ fn expand(input: &DeriveInput, home: Path) -> Result<Tokens> {
 
 fn columns(input: &DeriveInput) -> Result<Vec<Column<'_>>> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.ident.span(), "only a struct can be a record: its columns are the struct's fields"));
+        return Err(Error::new(
+            input.ident.span(),
+            "only a struct can be a record: its columns are the struct's fields",
+        ));
     };
     if matches!(data.fields, Fields::Unit) || data.fields.is_empty() {
         return Err(Error::new(input.ident.span(), "a record needs at least one field: a row has columns"));

@@ -66,7 +66,8 @@ impl SourceReader for Reader {
         let bytes: [u8; 8] = split.position[..].try_into().map_err(|_| Error::internal("a position of 8 bytes"))?;
         let at = usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX);
         if at > self.rows.num_rows() {
-            let text = format!("the collection had {at} rows when the snapshot was taken, now {}", self.rows.num_rows());
+            let text =
+                format!("the collection had {at} rows when the snapshot was taken, now {}", self.rows.num_rows());
             return Err(Error::user(text));
         }
         self.at = Some(at);

@@ -53,6 +53,9 @@ pub struct JobResult {
 #[derive(Clone)]
 pub struct StreamExecutionEnvironment(Arc<Mutex<Program>>);
 
+/// Parts of a sequence that tasks may read at once; one task reads them in order.
+const SEQUENCE_SPLITS: u32 = 16;
+
 /// What was written so far.
 #[derive(Default)]
 struct Program {
@@ -135,7 +138,8 @@ impl StreamExecutionEnvironment {
     }
 
     /// A stream of these rows, in order, from one task.
-    pub fn from_collection<T: Record>(&self, rows: Vec<T>) -> DataStream<T> {
+    pub fn from_collection<T: Record>(&self, rows: impl IntoIterator<Item = T>) -> DataStream<T> {
+        let rows: Vec<T> = rows.into_iter().collect();
         let source = CollectionSource::of(&rows);
         let name = self.unique("collection");
         self.lock().registry.add_source(&name, Arc::new(move |_| Ok(Box::new(source.clone()))));
@@ -145,23 +149,37 @@ impl StreamExecutionEnvironment {
 
     /// The whole numbers from `from` to `to`, both included.
     pub fn from_sequence(&self, from: i64, to: i64) -> DataStream<i64> {
-        self.from_spec("sequence", "Sequence Source", "sequence", &serde_json::json!({ "from": from, "to": to }))
+        self.built_in(
+            "sequence",
+            "Sequence Source",
+            "sequence",
+            &serde_json::json!({ "from": from, "to": to, "splits": SEQUENCE_SPLITS }),
+        )
     }
 
-    /// The lines of a file, of the files of a folder, or of those a pattern fits.
+    /// The lines of a file, or of all files in a folder.
     pub fn read_text(&self, path: impl AsRef<Path>) -> DataStream<String> {
-        let path = path.as_ref().to_string_lossy();
-        self.from_spec("text", "Text Source", "text", &serde_json::json!({ "path": path }))
+        self.files("text", "Text Source", path.as_ref(), &"lines".into())
     }
 
-    /// The rows of a CSV file with a header line; columns are found by name and must be `T`'s.
+    /// The rows of a CSV file, or of all in a folder. Their first line names the columns, which are found by name: the
+    /// files must have `T`'s, and may have others.
     pub fn read_csv<T: Record>(&self, path: impl AsRef<Path>) -> DataStream<T> {
-        let path = path.as_ref().to_string_lossy();
-        let schema = schema_of(T::fields());
-        self.from_spec("csv", "CSV Source", "csv", &serde_json::json!({ "path": path, "schema": schema, "header": true }))
+        let csv = serde_json::json!({ "schema": schema_of(T::fields()), "options": { "header": true } });
+        self.files("csv", "CSV Source", path.as_ref(), &serde_json::json!({ "csv": csv }))
     }
 
-    fn from_spec<T: Record>(
+    fn files<T: Record>(
+        &self,
+        word: &'static str,
+        name: &str,
+        path: &Path,
+        format: &serde_json::Value,
+    ) -> DataStream<T> {
+        self.built_in(word, name, "files", &serde_json::json!({ "path": path, "format": format }))
+    }
+
+    fn built_in<T: Record>(
         &self,
         word: &'static str,
         name: &str,
@@ -254,11 +272,17 @@ impl StreamExecutionEnvironment {
             side_outputs: Vec::new(),
             parallelism: None,
             max_parallelism: None,
+            like: None,
             chaining: Chaining::default(),
         });
         drop(program);
         let upstream = Upstream { from: id, output: OutputId::MAIN, partitioning: None };
         DataStream { env: self.clone(), upstreams: vec![upstream], rows: PhantomData }
+    }
+
+    /// Gives `part` the parallelism of `whole`, whatever it will be.
+    pub(crate) fn alike(&self, part: NodeId, whole: NodeId) {
+        self.change(part, |draft| draft.like = Some(whole));
     }
 
     /// Adds a function; every task gets its own from `make`.

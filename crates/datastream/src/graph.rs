@@ -24,6 +24,8 @@ pub(crate) struct Draft {
     pub(crate) side_outputs: Vec<(String, SchemaRef)>,
     pub(crate) parallelism: Option<u32>,
     pub(crate) max_parallelism: Option<u32>,
+    /// A node that is part of another in the user's eyes has that one's parallelism.
+    pub(crate) like: Option<NodeId>,
     pub(crate) chaining: Chaining,
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct Upstream {
 pub(crate) fn assemble(name: &str, config: &Config, drafts: &[Draft]) -> Result<StreamGraph> {
     let uids = uids(drafts);
     let default = config.get(&config::PARALLELISM)?;
-    let parallelism = |draft: &Draft| draft.parallelism.unwrap_or(default);
+    let parallelism = |draft: &Draft| model(drafts, draft).parallelism.unwrap_or(default);
     let mut nodes = Vec::with_capacity(drafts.len());
     for (draft, uid) in drafts.iter().zip(uids) {
         let edge = |up: &Upstream| {
@@ -55,14 +57,19 @@ pub(crate) fn assemble(name: &str, config: &Config, drafts: &[Draft]) -> Result<
             inputs: draft.inputs.iter().map(edge).collect(),
             output: draft.output.clone(),
             side_outputs: draft.side_outputs.clone(),
-            parallelism: draft.parallelism,
-            max_parallelism: draft.max_parallelism,
+            parallelism: model(drafts, draft).parallelism,
+            max_parallelism: model(drafts, draft).max_parallelism,
             chaining: draft.chaining,
         });
     }
     let graph = StreamGraph { name: name.to_owned(), config: config.clone(), nodes };
     graph.validate()?;
     Ok(graph)
+}
+
+/// The node whose parallelism this one has.
+fn model<'a>(drafts: &'a [Draft], draft: &'a Draft) -> &'a Draft {
+    draft.like.and_then(|node| drafts.get(node.0 as usize)).unwrap_or(draft)
 }
 
 /// A strategy that leaves the distance of watermarks open takes the job's.
@@ -88,7 +95,8 @@ fn uids(drafts: &[Draft]) -> Vec<String> {
             uids.push(uid.clone());
             continue;
         }
-        let parents: Vec<_> = draft.inputs.iter().filter_map(|up| uids.get(up.from.0 as usize)).cloned().collect();
+        let mut parents: Vec<_> = draft.inputs.iter().filter_map(|up| uids.get(up.from.0 as usize)).cloned().collect();
+        parents.dedup();
         let place = if parents.is_empty() { String::new() } else { parents.join("+") + "/" };
         let first = format!("{place}{}", draft.word);
         let numbered = (2..).map(|n: u32| format!("{first}-{n}"));

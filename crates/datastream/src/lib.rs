@@ -34,6 +34,8 @@ pub use environment::{Executor, JobResult, StreamExecutionEnvironment};
 pub use flott_core::state::columns::Aggregate;
 pub use flott_core::state::timers::TimeDomain;
 pub use flott_core::{Error, RequestOrder, Result, Spec, Timestamp, WatermarkStrategy};
+#[doc(hidden)]
+pub use flott_datastream_derive::FacadeRecord;
 pub use flott_datastream_derive::Record;
 pub use keyed::{KeyedStream, WindowedStream};
 pub use outcome::Outcome;

@@ -63,8 +63,12 @@ pub trait Record: Sized + Send + 'static {
 
 /// Collects rows into columns.
 pub trait RecordBuilder<T>: Default + Send {
+    /// Makes room for so many rows more.
+    fn reserve(&mut self, rows: usize);
     /// Adds a row.
     fn append(&mut self, row: &T);
+    /// Adds rows, a column at a time.
+    fn extend(&mut self, rows: &[T]);
     /// The columns, added to `out`; the builder is empty again.
     fn finish(&mut self, out: &mut Vec<ArrayRef>);
 }
@@ -78,7 +82,7 @@ pub trait RecordReader<T>: Send {
 /// The columns of these rows.
 pub fn to_columns<T: Record>(rows: &[T]) -> Vec<ArrayRef> {
     let mut builder = T::Builder::default();
-    rows.iter().for_each(|row| builder.append(row));
+    builder.extend(rows);
     let mut columns = Vec::new();
     builder.finish(&mut columns);
     columns
@@ -87,7 +91,7 @@ pub fn to_columns<T: Record>(rows: &[T]) -> Vec<ArrayRef> {
 /// The rows of these columns.
 pub fn from_columns<T: Record>(columns: &[ArrayRef]) -> Result<Vec<T>> {
     let reader = T::reader(columns)?;
-    let rows = columns.first().map_or(0, |c| c.len());
+    let rows = columns.first().map_or(0, Array::len);
     Ok((0..rows).map(|row| reader.get(row)).collect())
 }
 
@@ -148,9 +152,17 @@ impl<V: Value> Record for V {
 }
 
 impl<V: Value, B: ColumnBuilder<V>> RecordBuilder<V> for OneBuilder<B> {
+    fn reserve(&mut self, rows: usize) {
+        self.0.reserve(rows);
+    }
+
     #[inline]
     fn append(&mut self, row: &V) {
         self.0.append(row);
+    }
+
+    fn extend(&mut self, rows: &[V]) {
+        self.0.extend(rows.iter());
     }
 
     fn finish(&mut self, out: &mut Vec<ArrayRef>) {
@@ -196,9 +208,17 @@ macro_rules! tuples {
         }
 
         impl<$($type: Value),+> RecordBuilder<($($type,)+)> for TupleBuilder<($($type::Builder,)+)> {
+            fn reserve(&mut self, rows: usize) {
+                $(self.0.$index.reserve(rows);)+
+            }
+
             #[inline]
             fn append(&mut self, row: &($($type,)+)) {
                 $(self.0.$index.append(&row.$index);)+
+            }
+
+            fn extend(&mut self, rows: &[($($type,)+)]) {
+                $(self.0.$index.extend(rows.iter().map(|row| &row.$index));)+
             }
 
             fn finish(&mut self, out: &mut Vec<ArrayRef>) {
@@ -232,7 +252,8 @@ pub(crate) struct Stored<T>(pub(crate) T);
 impl<T: Record> StateValue for Stored<T> {
     /// The columns and their types: a restore refuses rows of other columns.
     fn type_name() -> String {
-        let column = |f: &Arc<Field>| format!("{} {}{}", f.name(), f.data_type(), if f.is_nullable() { "?" } else { "" });
+        let column =
+            |f: &Arc<Field>| format!("{} {}{}", f.name(), f.data_type(), if f.is_nullable() { "?" } else { "" });
         let columns: Vec<_> = T::fields().into_iter().map(Arc::new).map(|f| column(&f)).collect();
         format!("row({})", columns.join(", "))
     }

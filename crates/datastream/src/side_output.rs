@@ -90,12 +90,13 @@ impl SideOutputs {
     /// Adds a row; dropped where nobody reads the output, as in Flink.
     pub(crate) fn add<S: Record>(&mut self, tag: OutputTag<S>, row: S, time: Option<Timestamp>) -> Result<()> {
         let Some(output) = self.0.iter_mut().find(|output| output.tag == tag.name) else { return Ok(()) };
-        let rows = output.rows.get_or_insert_with(|| {
-            Box::new(TypedRows::<S> { rows: Rows::default(), builder: S::Builder::default() })
-        });
-        let typed = rows.as_any().downcast_mut::<TypedRows<S>>().ok_or_else(|| {
-            Error::user(format!("two tags of different types are called '{}'", tag.name))
-        })?;
+        let rows = output
+            .rows
+            .get_or_insert_with(|| Box::new(TypedRows::<S> { rows: Rows::default(), builder: S::Builder::default() }));
+        let typed = rows
+            .as_any()
+            .downcast_mut::<TypedRows<S>>()
+            .ok_or_else(|| Error::user(format!("two tags of different types are called '{}'", tag.name)))?;
         typed.rows.push(row, time, NO_ORIGIN)
     }
 

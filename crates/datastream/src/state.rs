@@ -9,8 +9,8 @@ use flott_core::state::columns::Aggregate;
 use flott_core::state::{self, Handle, StateColumn, StateValue};
 use flott_core::{Error, Result};
 
-use crate::process::{OpenContext, ProcessContext};
 use crate::Record;
+use crate::process::{OpenContext, ProcessContext};
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident<$($p:ident),+> = $column:ty where [$($bound:tt)*];)*) => {$(

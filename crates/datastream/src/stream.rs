@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flott_core::{Error, OutputId, RequestOrder, Result, Spec, Timestamp, WatermarkStrategy, schema_of};
 use flott_plan::{Chaining, NodeId, NodeKind, Partitioning};
 
-use crate::collect::{Collected, CollectSink};
+use crate::collect::{CollectSink, Collected};
 use crate::environment::StreamExecutionEnvironment;
 use crate::graph::{Draft, Upstream, no_single_node};
 use crate::partitioner::RowPartitioner;
@@ -101,7 +101,13 @@ impl<T: Record> DataStream<T> {
         let f = cloner(f);
         let make = move || KeyBy::<T, K, F>::new(f());
         let stream = self.env.add_function(("key_by", "Key By"), self.upstreams.clone(), hidden, true, make);
-        KeyedStream::new(stream.partitioned(Partitioning::Hash(key_columns)))
+        // The keys of one stream are computed where its rows are.
+        if let ([from], [to]) = (&self.upstreams[..], &stream.upstreams[..])
+            && from.partitioning.is_none()
+        {
+            self.env.alike(to.from, from.from);
+        }
+        KeyedStream::new(stream.partitioned(&Partitioning::Hash(key_columns)))
     }
 
     /// The rows of both streams, in no particular order between them.
@@ -113,15 +119,20 @@ impl<T: Record> DataStream<T> {
     }
 
     /// Gives rows event time, and watermarks that follow `strategy` (whose time column is not used).
-    pub fn assign_timestamps_and_watermarks<R, F>(&self, strategy: WatermarkStrategy, f: F) -> DataStream<T>
+    pub fn assign_timestamps_and_watermarks<R, F>(&self, mut strategy: WatermarkStrategy, f: F) -> DataStream<T>
     where
         R: Outcome<Out = Timestamp> + 'static,
         F: FnMut(&T) -> R + Clone + Send + 'static,
     {
         let f = cloner(f);
         let timed = self.function(("timestamps", "Timestamps"), move || Timestamps { f: f(), input: PhantomData });
-        let kind = NodeKind::Watermarks(WatermarkStrategy { time_column: None, ..strategy });
-        self.env.add("watermarks", "Timestamps/Watermarks", kind, timed.upstreams, T::fields())
+        strategy.time_column = None;
+        let kind = NodeKind::Watermarks(strategy);
+        let stream = self.env.add("watermarks", "Timestamps/Watermarks", kind, timed.upstreams.clone(), T::fields());
+        if let ([part], [whole]) = (&timed.upstreams[..], &stream.upstreams[..]) {
+            self.env.alike(part.from, whole.from);
+        }
+        stream
     }
 
     /// Asks something outside for each batch of rows (Flink's async I/O); `f` answers one row for each, in order.
@@ -178,37 +189,37 @@ impl<T: Record> DataStream<T> {
     /// In turn to all tasks.
     #[must_use]
     pub fn rebalance(&self) -> Self {
-        self.partitioned(Partitioning::Rebalance)
+        self.partitioned(&Partitioning::Rebalance)
     }
 
     /// In turn to a neighbouring share of the tasks.
     #[must_use]
     pub fn rescale(&self) -> Self {
-        self.partitioned(Partitioning::Rescale)
+        self.partitioned(&Partitioning::Rescale)
     }
 
     /// Every row to every task.
     #[must_use]
     pub fn broadcast(&self) -> Self {
-        self.partitioned(Partitioning::Broadcast)
+        self.partitioned(&Partitioning::Broadcast)
     }
 
     /// To random tasks.
     #[must_use]
     pub fn shuffle(&self) -> Self {
-        self.partitioned(Partitioning::Shuffle)
+        self.partitioned(&Partitioning::Shuffle)
     }
 
     /// Every row to the first task.
     #[must_use]
     pub fn global(&self) -> Self {
-        self.partitioned(Partitioning::Global)
+        self.partitioned(&Partitioning::Global)
     }
 
     /// To the task of the same index, which must be there.
     #[must_use]
     pub fn forward(&self) -> Self {
-        self.partitioned(Partitioning::Forward)
+        self.partitioned(&Partitioning::Forward)
     }
 
     /// To the task that `f(row, tasks)` says, below `tasks`.
@@ -222,10 +233,10 @@ impl<T: Record> DataStream<T> {
         self.env.register(|registry| {
             registry.add_partitioner(&name, Arc::new(move |_| Ok(Box::new(RowPartitioner::new(f())))));
         });
-        self.partitioned(Partitioning::Custom(Spec { factory: name, config: Vec::new() }))
+        self.partitioned(&Partitioning::Custom(Spec { factory: name, config: Vec::new() }))
     }
 
-    pub(crate) fn partitioned(&self, partitioning: Partitioning) -> Self {
+    pub(crate) fn partitioned(&self, partitioning: &Partitioning) -> Self {
         let mut stream = self.clone();
         stream.upstreams.iter_mut().for_each(|up| up.partitioning = Some(partitioning.clone()));
         stream
@@ -235,6 +246,9 @@ impl<T: Record> DataStream<T> {
 /// Settings of the operator a stream comes from.
 impl<T: Record> DataStream<T> {
     /// The stable id by which the operator's state is found on restore; unique in the job.
+    ///
+    /// Without one it is made of the operator's place: the uid of the operator it reads, `/` and what it is (`map`,
+    /// `reduce` …), with `-2` and so on where that is taken. It stays while the way to the operator stays.
     #[must_use]
     pub fn uid(self, uid: &str) -> Self {
         self.set("a uid", |draft| draft.uid = Some(uid.to_owned()))

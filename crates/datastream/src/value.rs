@@ -2,11 +2,13 @@
 //!
 //! Rows made of values are in [`crate::record`]. Adding a column type is one line or one `impl` here.
 
-use arrow_array::builder::{BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, BooleanBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, BinaryArray, StringArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, BinaryArray, PrimitiveArray, StringArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 use flott_core::{Error, Result, Timestamp};
 
@@ -40,10 +42,20 @@ pub trait Plain: Value {}
 
 /// Collects values of a column.
 pub trait ColumnBuilder<V>: Default + Send {
+    /// Makes room for so many values more.
+    fn reserve(&mut self, _rows: usize) {}
     /// Adds a value.
     fn append(&mut self, value: &V);
     /// Adds NULL.
     fn append_null(&mut self);
+    /// Adds values.
+    fn extend<'v>(&mut self, values: impl ExactSizeIterator<Item = &'v V>)
+    where
+        V: 'v,
+    {
+        self.reserve(values.len());
+        values.for_each(|value| self.append(value));
+    }
     /// The column; the builder is empty again.
     fn finish(&mut self) -> ArrayRef;
 }
@@ -78,12 +90,24 @@ fn read_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>> {
     Ok(front.to_vec())
 }
 
+/// The builder of a column of numbers.
+pub struct NumberBuilder<A: ArrowPrimitiveType> {
+    values: Vec<A::Native>,
+    nulls: NullBufferBuilder,
+}
+
+impl<A: ArrowPrimitiveType> Default for NumberBuilder<A> {
+    fn default() -> Self {
+        Self { values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+    }
+}
+
 macro_rules! numbers {
     ($($type:ty, $arrow:ty, $to:expr, $from:expr;)*) => {$(
         impl Plain for $type {}
 
         impl Value for $type {
-            type Builder = PrimitiveBuilder<$arrow>;
+            type Builder = NumberBuilder<$arrow>;
             type Reader = ScalarBuffer<<$arrow as ArrowPrimitiveType>::Native>;
 
             fn data_type() -> DataType {
@@ -104,18 +128,30 @@ macro_rules! numbers {
             }
         }
 
-        impl ColumnBuilder<$type> for PrimitiveBuilder<$arrow> {
+        impl ColumnBuilder<$type> for NumberBuilder<$arrow> {
+            fn reserve(&mut self, rows: usize) {
+                self.values.reserve(rows);
+            }
+
             #[inline]
             fn append(&mut self, value: &$type) {
-                self.append_value($to(*value));
+                self.values.push($to(*value));
+                self.nulls.append_non_null();
             }
 
             fn append_null(&mut self) {
-                PrimitiveBuilder::append_null(self);
+                self.values.push(Default::default());
+                self.nulls.append_null();
+            }
+
+            fn extend<'v>(&mut self, values: impl ExactSizeIterator<Item = &'v $type>) {
+                self.nulls.append_n_non_nulls(values.len());
+                self.values.extend(values.map(|value| $to(*value)));
             }
 
             fn finish(&mut self) -> ArrayRef {
-                std::sync::Arc::new(PrimitiveBuilder::finish(self))
+                let values = std::mem::take(&mut self.values);
+                Arc::new(PrimitiveArray::<$arrow>::new(values.into(), self.nulls.finish()))
             }
         }
 
@@ -176,7 +212,7 @@ impl ColumnBuilder<bool> for BooleanBuilder {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        std::sync::Arc::new(BooleanBuilder::finish(self))
+        Arc::new(BooleanBuilder::finish(self))
     }
 }
 
@@ -221,7 +257,7 @@ impl ColumnBuilder<String> for StringBuilder {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        std::sync::Arc::new(StringBuilder::finish(self))
+        Arc::new(StringBuilder::finish(self))
     }
 }
 
@@ -266,7 +302,7 @@ impl ColumnBuilder<Vec<u8>> for BinaryBuilder {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        std::sync::Arc::new(BinaryBuilder::finish(self))
+        Arc::new(BinaryBuilder::finish(self))
     }
 }
 
@@ -318,6 +354,10 @@ impl<V: Plain> Value for Option<V> {
 }
 
 impl<V: Plain, B: ColumnBuilder<V>> ColumnBuilder<Option<V>> for OptionBuilder<B> {
+    fn reserve(&mut self, rows: usize) {
+        self.0.reserve(rows);
+    }
+
     #[inline]
     fn append(&mut self, value: &Option<V>) {
         match value {

@@ -35,14 +35,22 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds up to `max_bytes` from `reader` and answers how many; none means that the input has ended.
-    pub fn read_from(&mut self, reader: impl Read, max_bytes: u64) -> std::io::Result<usize> {
+    /// Adds up to `max_bytes` by one read of `reader` and answers how many; none means that the input has ended.
+    pub fn read_from(&mut self, mut reader: impl Read, max_bytes: usize) -> std::io::Result<usize> {
         self.compact();
-        let read = reader.take(max_bytes).read_to_end(&mut self.bytes)?;
-        if read == 0 {
+        let start = self.bytes.len();
+        self.bytes.resize(start + max_bytes, 0);
+        let read = loop {
+            match reader.read(&mut self.bytes[start..]) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.bytes.truncate(start + read.as_ref().map_or(0, |read| *read));
+        if matches!(read, Ok(0)) {
             self.end();
         }
-        Ok(read)
+        read
     }
 
     /// Says that no more bytes follow.

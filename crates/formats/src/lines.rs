@@ -56,7 +56,8 @@ impl Decoder for LinesDecoder {
         while rows < max_rows.max(1) && at < wanted {
             let end = memchr(b'\n', &rest[at..]);
             if end.unwrap_or(rest.len() - at) > MAX_LINE_BYTES {
-                fault = Some(Error::user(format!("expected a line of at most {MAX_LINE_BYTES} bytes, found a longer one")));
+                fault =
+                    Some(Error::user(format!("expected a line of at most {MAX_LINE_BYTES} bytes, found a longer one")));
                 break;
             }
             let Some(length) = end else {

@@ -2,8 +2,6 @@
 //!
 //! Two styles differ in dates with times: SQL's `2024-01-01 00:00:00` and Java's `2024-01-01T00:00`.
 
-use std::fmt::Write;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -114,12 +112,11 @@ pub fn write_value(array: &dyn Array, row: usize, style: Style, out: &mut String
     Ok(())
 }
 
-/// Writing to a string cannot fail.
 fn show<T: ArrowPrimitiveType>(array: &dyn Array, row: usize, out: &mut String)
 where
-    T::Native: std::fmt::Display,
+    T::Native: itoa::Integer,
 {
-    let _ = write!(out, "{}", array.as_primitive::<T>().value(row));
+    out.push_str(itoa::Buffer::new().format(array.as_primitive::<T>().value(row)));
 }
 
 /// As Java's `Double.toString`: plain from 10^-3 to below 10^7, else with an exponent. `scientific` is the shortest
@@ -151,31 +148,47 @@ fn write_float(value: f64, scientific: &str, out: &mut String) {
     out.push_str(&plain);
 }
 
+/// A number from 0 on with at least `width` digits.
+fn push_padded(number: i64, width: usize, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number);
+    out.extend(std::iter::repeat_n('0', width.saturating_sub(digits.len())));
+    out.push_str(digits);
+}
+
 fn write_date(days: i64, out: &mut String) {
     let (year, month, day) = civil_from_days(days);
-    let _ = match year {
-        0..=9999 => write!(out, "{year:04}-{month:02}-{day:02}"),
-        10_000.. => write!(out, "+{year}-{month:02}-{day:02}"),
-        _ => write!(out, "-{:04}-{month:02}-{day:02}", -year),
-    };
+    match year {
+        0..=9999 => {}
+        10_000.. => out.push('+'),
+        _ => out.push('-'),
+    }
+    push_padded(year.abs(), 4, out);
+    out.push('-');
+    push_padded(month, 2, out);
+    out.push('-');
+    push_padded(day, 2, out);
 }
 
 fn write_timestamp(value: i64, per_second: i64, zoned: bool, style: Style, out: &mut String) {
     let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-    let nanos = fraction * (1_000_000_000 / per_second);
     let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     write_date(day, out);
     out.push(if style == Style::Sql { ' ' } else { 'T' });
-    let _ = write!(out, "{:02}:{:02}", second / 3600, second / 60 % 60);
+    push_padded(second / 3600, 2, out);
+    out.push(':');
+    push_padded(second / 60 % 60, 2, out);
     // LocalDateTime leaves out seconds that are zero, Instant does not; both write fractions in threes.
-    if style == Style::Sql || zoned || second % 60 != 0 || nanos != 0 {
-        let _ = write!(out, ":{:02}", second % 60);
+    if style == Style::Sql || zoned || second % 60 != 0 || fraction != 0 {
+        out.push(':');
+        push_padded(second % 60, 2, out);
     }
-    if nanos != 0 {
-        let digits = format!("{nanos:09}");
-        let digits = digits.trim_end_matches('0');
-        let width = if style == Style::Sql { digits.len() } else { digits.len().div_ceil(3) * 3 };
-        let _ = write!(out, ".{digits:0<width$}");
+    if fraction != 0 {
+        out.push('.');
+        let start = out.len();
+        push_padded(fraction * (1_000_000_000 / per_second), 9, out);
+        let digits = out.trim_end_matches('0').len() - start;
+        out.truncate(start + if style == Style::Sql { digits } else { digits.div_ceil(3) * 3 });
     }
     if zoned {
         out.push('Z');

@@ -11,7 +11,7 @@ pub mod expr;
 pub mod reduce;
 pub mod window_aggregate;
 
-pub use aggregate::Function;
+pub use aggregate::{Call, Function};
 
 use std::sync::Arc;
 

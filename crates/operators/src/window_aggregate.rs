@@ -92,7 +92,7 @@ impl WindowAggregateConfig {
 pub fn create(spec: &Spec, info: &Arc<OperatorInfo>) -> Result<Box<dyn Operator>> {
     let config: WindowAggregateConfig = spec.read()?;
     config.check(info).map_err(|e| e.at("operator", &info.name))?;
-    let slices = Slices { size: config.size_ms, offset: config.offset_ms };
+    let slices = Slices::new(config.size_ms, config.offset_ms);
     Ok(Box::new(WindowAggregate {
         config,
         slices,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flott_core::{Error, ErrorDomain, Result};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 static ATTACHES: AtomicU64 = AtomicU64::new(0);
@@ -30,9 +30,14 @@ pub fn counts() -> (u64, u64) {
 pub fn exception(py: Python<'_>, error: &PyErr) -> Error {
     let text = py
         .import("flott._run")
-        .and_then(|module| module.call_method1("format_exception", (error.value(py),)))
+        .and_then(|module| module.call_method1("format_exception", (raised(py, error),)))
         .and_then(|text| text.extract::<String>());
     Error::user(text.unwrap_or_else(|_| error.to_string()))
+}
+
+/// The exception object. Before Python 3.12 it is only told its traceback when it leaves the engine.
+pub(crate) fn raised(py: Python<'_>, error: &PyErr) -> Py<PyBaseException> {
+    error.clone_ref(py).into_value(py)
 }
 
 /// An error of flott as the exception that Python sees: `ValueError` where the program is at fault.

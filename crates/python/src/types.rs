@@ -90,9 +90,22 @@ impl TypeInfo {
 /// form of the object, equal where Python's `==` is: `1`, `1.0` and `True` are one key.
 pub fn key_columns(key: &TypeInfo) -> Result<Fields> {
     let fields = key.fields();
-    for field in &fields {
-        check_key_type(field.name(), field.data_type())
-            .map_err(|_| Error::user(format!("a key cannot be of type {key}: use numbers, strings or a tuple of them")))?;
+    let parts: Vec<&TypeInfo> = match key {
+        TypeInfo::Tuple(types) => types.iter().collect(),
+        TypeInfo::Row(fields) => fields.iter().map(|(_, of)| of).collect(),
+        scalar => vec![scalar],
+    };
+    // Only a whole key has the canonical form that an object without declared type needs.
+    let is_hidden_object = |of: &TypeInfo| parts.len() > 1 && *of == TypeInfo::Pickled;
+    for (part, field) in parts.iter().zip(&fields) {
+        if check_key_type(field.name(), field.data_type()).is_err() || is_hidden_object(part) {
+            return Err(Error::user(format!(
+                "a key cannot be made of {part}: use numbers, strings or a tuple of them"
+            )));
+        }
+    }
+    if parts.is_empty() {
+        return Err(Error::user("a key must have at least one field"));
     }
     let hidden = fields.iter().enumerate().map(|(i, f)| Field::new(format!("__key{i}"), f.data_type().clone(), true));
     Ok(hidden.collect())

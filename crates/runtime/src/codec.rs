@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// An element without its rows.
 #[derive(Serialize, Deserialize)]
 enum Head {
-    Batch { event_times: bool, row_kinds: bool, key_hashes: bool, rows: u32, message: u32 },
+    Batch { event_times: bool, row_kinds: bool, key_hashes: bool, rows: u32, message: u32, body: u32 },
     Watermark(Timestamp),
     Idle(bool),
     Barrier(CheckpointBarrier),
@@ -48,6 +48,8 @@ fn encode_batch(batch: &Batch, out: &mut Vec<u8>) -> Result<()> {
         .encode(batch.columns(), &mut dictionaries, &options, &mut IpcWriteContext::default())
         .map_err(|e| Error::internal(format!("rows cannot be encoded: {e}")))?;
     let length = |n: usize| u32::try_from(n).map_err(|_| Error::user("a batch is larger than 4 GiB"));
+    // Head and padding, rows, and 17 bytes a row beside them.
+    out.reserve_exact(128 + encoded.ipc_message.len() + 17 * batch.num_rows() + encoded.arrow_data.len());
     push_head(
         &Head::Batch {
             event_times: batch.event_times().is_some(),
@@ -55,6 +57,7 @@ fn encode_batch(batch: &Batch, out: &mut Vec<u8>) -> Result<()> {
             key_hashes: batch.key_hashes().is_some(),
             rows: length(batch.num_rows())?,
             message: length(encoded.ipc_message.len())?,
+            body: length(encoded.arrow_data.len())?,
         },
         out,
     )?;
@@ -86,7 +89,7 @@ pub fn decode(bytes: &Buffer, schema: &SchemaRef) -> Result<StreamElement> {
         Head::Idle(idle) => StreamElement::Idle(idle),
         Head::Barrier(barrier) => StreamElement::Barrier(barrier),
         Head::EndOfInput => StreamElement::EndOfInput,
-        Head::Batch { event_times, row_kinds, key_hashes, rows, message } => {
+        Head::Batch { event_times, row_kinds, key_hashes, rows, message, body: body_length } => {
             let rows = rows as usize;
             let mut part = |length: usize| {
                 let from = at;
@@ -98,7 +101,8 @@ pub fn decode(bytes: &Buffer, schema: &SchemaRef) -> Result<StreamElement> {
             let hashes = key_hashes.then(|| part(rows * 8)).transpose()?;
             let kinds = row_kinds.then(|| part(rows)).transpose()?;
             let body = at.next_multiple_of(64);
-            if body > bytes.len() {
+            // Arrow panics where its buffers are not all there.
+            if body.checked_add(body_length as usize) != Some(bytes.len()) {
                 return Err(cut());
             }
             let columns = decode_columns(&message, &bytes.slice(body), schema)?;

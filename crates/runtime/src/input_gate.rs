@@ -142,15 +142,13 @@ impl InputGate {
         }
     }
 
-    /// Whether a barrier that overtakes is waiting for this task, even if the task can take no rows.
+    /// What can go on even if the task can take no rows: a barrier that overtakes, and events found before it.
     pub fn poll_barrier(&mut self) -> Option<GateEvent> {
-        if let Some(at) = self.ready.iter().position(|e| matches!(e, GateEvent::Barrier(_) | GateEvent::InFlight(..))) {
-            return self.ready.remove(at);
+        if self.ready.is_empty() {
+            self.look_for_overtaking();
+            self.advance_alignment();
         }
-        self.look_for_overtaking();
-        self.advance_alignment();
-        let at = self.ready.iter().position(|e| matches!(e, GateEvent::Barrier(_) | GateEvent::InFlight(..)))?;
-        self.ready.remove(at)
+        self.ready.pop_front()
     }
 
     /// The next event. One element of one channel is taken at most; channels take turns.

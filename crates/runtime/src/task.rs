@@ -5,11 +5,12 @@
 //! the chain comes to rest, caches are flushed node by node, the state is cut, the barrier is passed on; when rows in
 //! flight are known too, the task acknowledges.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use flott_checkpoint::{InFlight, TaskSnapshot};
-use flott_core::{BarrierMode, CheckpointBarrier, CheckpointId, CheckpointKind, Committable, Error, Result, StreamElement, Timestamp, Wait};
+use flott_core::{BarrierMode, CheckpointBarrier, CheckpointId, CheckpointKind, Committable, Error, NextSplit, Result, StreamElement, Timestamp, Wait};
 use flott_plan::{ChannelId, TaskId};
 
 use crate::chain::{Item, OperatorChain, Ran};
@@ -75,6 +76,12 @@ enum Snapshotting {
     Taken(CheckpointId, Box<PendingTaskSnapshot>, bool),
 }
 
+/// What the master wants of a source, one after the other.
+enum Order {
+    Trigger(CheckpointBarrier),
+    Split(NextSplit),
+}
+
 /// One parallel instance of a vertex.
 pub struct Task {
     id: TaskId,
@@ -85,8 +92,9 @@ pub struct Task {
     input: TaskInput,
     chain: OperatorChain,
     snapshotting: Snapshotting,
-    /// Checkpoints a source is to begin.
-    triggers: Vec<CheckpointBarrier>,
+    /// Checkpoints to begin and splits to take over, in the order in which the master decided them: a split dealt out
+    /// after a checkpoint's cut of the enumerator is not yet the reader's at its cut.
+    orders: VecDeque<Order>,
     /// A source that stops after a savepoint reads no further.
     stopping: Option<CheckpointId>,
     ended: bool,
@@ -118,7 +126,7 @@ impl Task {
             input,
             chain,
             snapshotting: Snapshotting::No,
-            triggers: Vec::new(),
+            orders: VecDeque::new(),
             stopping: None,
             ended: false,
             over: false,
@@ -186,10 +194,9 @@ impl Task {
         }
         if !flowing {
             // Rows cannot move, but a barrier that overtakes them can.
-            let overtaking = self.triggers.iter().position(|b| b.mode == BarrierMode::Unaligned);
-            if let (TaskInput::Source(_), Some(at)) = (&self.input, overtaking) {
-                let barrier = self.triggers.remove(at);
-                self.snapshotting = Snapshotting::Flushing(barrier, 0);
+            if matches!(self.orders.front(), Some(Order::Trigger(b)) if b.mode == BarrierMode::Unaligned)
+                && self.begin_at_source()?
+            {
                 return Ok(None);
             }
             if let TaskInput::Gate(gate) = &mut self.input
@@ -211,9 +218,7 @@ impl Task {
                     self.on_gate(event)?;
                     return Ok(None);
                 }
-                if let (TaskInput::Source(_), false) = (&self.input, self.triggers.is_empty()) {
-                    let barrier = self.triggers.remove(0);
-                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                if self.begin_at_source()? {
                     return Ok(None);
                 }
                 return self.wait(match wait {
@@ -225,7 +230,7 @@ impl Task {
         }
         if self.ended {
             if self.chain.is_finished() {
-                if let Some(barrier) = self.triggers.pop() {
+                if let Some(barrier) = self.next_trigger()? {
                     self.snapshotting = Snapshotting::Flushing(barrier, 0);
                     return Ok(None);
                 }
@@ -241,14 +246,38 @@ impl Task {
                 self.on_gate(event)?;
                 return Ok(None);
             }
-            if !matches!(self.input, TaskInput::Source(_)) || self.triggers.is_empty() {
-                return self.wait(None);
-            }
+            return if self.begin_at_source()? { Ok(None) } else { self.wait(None) };
         }
         self.take_input()
     }
 
+    /// Begins the checkpoint that a source was told of, if there is one.
+    fn begin_at_source(&mut self) -> Result<bool> {
+        if matches!(self.input, TaskInput::Source(_))
+            && let Some(barrier) = self.next_trigger()?
+        {
+            self.snapshotting = Snapshotting::Flushing(barrier, 0);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Follows orders up to the next checkpoint to begin.
+    fn next_trigger(&mut self) -> Result<Option<CheckpointBarrier>> {
+        while let Some(order) = self.orders.pop_front() {
+            match (order, &mut self.input) {
+                (Order::Trigger(barrier), _) => return Ok(Some(barrier)),
+                (Order::Split(split), TaskInput::Source(source)) => source.on_split(split)?,
+                (Order::Split(_), _) => {}
+            }
+        }
+        Ok(None)
+    }
+
     fn take_input(&mut self) -> Result<Option<Step>> {
+        if self.begin_at_source()? {
+            return Ok(None);
+        }
         match &mut self.input {
             TaskInput::Gate(gate) => {
                 let event = gate.poll();
@@ -258,11 +287,6 @@ impl Task {
                 self.on_gate(event)?;
             }
             TaskInput::Source(source) => {
-                if !self.triggers.is_empty() {
-                    let barrier = self.triggers.remove(0);
-                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
-                    return Ok(None);
-                }
                 if self.stopping.is_some() {
                     return self.wait(None);
                 }
@@ -405,7 +429,13 @@ impl Task {
             }
             _ => {}
         }
-        self.triggers.iter_mut().filter(|b| b.id == id).for_each(|b| b.mode = BarrierMode::Unaligned);
+        for order in &mut self.orders {
+            if let Order::Trigger(barrier) = order
+                && barrier.id == id
+            {
+                barrier.mode = BarrierMode::Unaligned;
+            }
+        }
         Ok(())
     }
 
@@ -429,7 +459,7 @@ impl Task {
         while let Some(mail) = self.mailbox.take() {
             match mail {
                 Mail::Response(node, number, answer) => self.chain.answer(node, number, answer),
-                Mail::Command(TaskCommand::Trigger(barrier)) => self.triggers.push(barrier),
+                Mail::Command(TaskCommand::Trigger(barrier)) => self.orders.push_back(Order::Trigger(barrier)),
                 Mail::Command(TaskCommand::Complete(id)) => {
                     if let TaskInput::Source(source) = &mut self.input {
                         source.complete(id)?;
@@ -437,11 +467,7 @@ impl Task {
                 }
                 Mail::Command(TaskCommand::Aborted(id)) => self.abort(id),
                 Mail::Command(TaskCommand::Overtake(id)) => self.overtake(id)?,
-                Mail::Command(TaskCommand::Split(split)) => {
-                    if let TaskInput::Source(source) = &mut self.input {
-                        source.on_split(split)?;
-                    }
-                }
+                Mail::Command(TaskCommand::Split(split)) => self.orders.push_back(Order::Split(split)),
                 Mail::Command(TaskCommand::Cancel) => {
                     self.over = true;
                     self.chain.abandon();
@@ -454,7 +480,7 @@ impl Task {
     }
 
     fn abort(&mut self, id: CheckpointId) {
-        self.triggers.retain(|barrier| barrier.id > id);
+        self.orders.retain(|order| !matches!(order, Order::Trigger(barrier) if barrier.id <= id));
         if self.stopping.is_some_and(|stopping| stopping <= id) {
             self.stopping = None;
         }

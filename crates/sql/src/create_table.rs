@@ -95,7 +95,7 @@ impl CreateTable {
         if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
             nullable = false;
         } else {
-            parser.parse_keyword(Keyword::NULL);
+            let _optional = parser.parse_keyword(Keyword::NULL);
         }
         if parse_word(parser, "METADATA") {
             return Err(Fault::unsupported(format!("the metadata column {name}"), name.span));

@@ -31,7 +31,7 @@ pub(crate) fn scalar(name: &str) -> Option<Arc<ScalarUDF>> {
     use datafusion_functions::{core, datetime, math, string};
     Some(match name.to_ascii_uppercase().as_str() {
         "ABS" => math::abs(),
-        "BTRIM" => string::btrim(),
+        "BTRIM" | "TRIM" => string::btrim(),
         "CEIL" => math::ceil(),
         "COALESCE" => core::coalesce(),
         "DATE_PART" => datetime::date_part(),
@@ -78,7 +78,9 @@ impl AggregateUDFImpl for FlinkAggregate {
         let result = match (self.name, argument) {
             ("COUNT", _) => Some(DataType::Int64),
             ("MIN" | "MAX", t) if FlinkType::of_arrow(t).is_some() => Some(t.clone()),
-            ("SUM" | "AVG", t) if t.is_integer() || matches!(t, DataType::Float32 | DataType::Float64) => Some(t.clone()),
+            ("SUM" | "AVG", t) if t.is_integer() || matches!(t, DataType::Float32 | DataType::Float64) => {
+                Some(t.clone())
+            }
             ("SUM", DataType::Decimal128(_, scale)) => Some(DataType::Decimal128(38, *scale)),
             ("AVG", DataType::Decimal128(_, scale)) => Some(DataType::Decimal128(38, (*scale).max(6))),
             _ => None,
@@ -141,9 +143,11 @@ impl ExprPlanner for FlinkExpressions {
         let star = |e: &Expr| matches!(e, Expr::Wildcard { .. });
         if expr.args.iter().any(star) {
             if expr.func.name() != "COUNT" {
-                return Err(Fault::new(format!("{} needs an expression, found *", expr.func.name()), Span::empty()).into());
+                return Err(
+                    Fault::new(format!("{} needs an expression, found *", expr.func.name()), Span::empty()).into()
+                );
             }
-            expr.args = vec![lit(1i64)];
+            expr.args = vec![lit("*")];
         }
         Ok(PlannerResult::Original(expr))
     }
@@ -189,16 +193,11 @@ fn check_operands(
             if numbers || moves { Ok(()) } else { refuse() }
         }
         _ => {
-            let is_literal_text = |e: &Expr, t: &DataType| is_text(t) && matches!(e, Expr::Literal(..));
-            let alike = (left_type.is_numeric() && right_type.is_numeric())
-                || std::mem::discriminant(left_type) == std::mem::discriminant(right_type)
-                || (left_type.is_temporal() && is_literal_text(right, right_type))
-                || (right_type.is_temporal() && is_literal_text(left, left_type));
-            let zones = match (left_type, right_type) {
-                (DataType::Timestamp(_, a), DataType::Timestamp(_, b)) => a == b,
-                _ => true,
-            };
-            if alike && zones { Ok(()) } else { refuse() }
+            if are_alike(left, left_type, right, right_type) {
+                Ok(())
+            } else {
+                refuse()
+            }
         }
     }
 }
@@ -220,7 +219,8 @@ fn as_decimal_beside(expr: Expr, own: &DataType, other: &DataType) -> Expr {
 
 /// Where DataFusion's precision and rounding of decimals are not Flink's.
 fn check_decimals(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &DFSchema) -> DfResult<()> {
-    let (DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)) = (left.get_type(schema)?, right.get_type(schema)?)
+    let (DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)) =
+        (left.get_type(schema)?, right.get_type(schema)?)
     else {
         return Ok(());
     };
@@ -242,7 +242,7 @@ fn check_decimals(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &DFSch
 }
 
 /// Whether a cast, written or implied, gives what Flink's gives.
-pub(crate) fn check_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<(), Fault> {
+fn check_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<(), Fault> {
     use DataType as T;
     let float = |t: &T| matches!(t, T::Float32 | T::Float64);
     let exact = |t: &T| t.is_integer() || matches!(t, T::Decimal128(..));
@@ -265,19 +265,74 @@ pub(crate) fn check_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<
     Err(Fault::unsupported(text, span_of(expr)))
 }
 
-/// Functions whose argument types decide whether DataFusion agrees with Flink.
-pub(crate) fn check_call(function: &ScalarFunction, schema: &DFSchema) -> DfResult<()> {
-    let name = function.func.name();
-    if matches!(name, "floor" | "ceil") {
-        for argument in &function.args {
-            let data_type = argument.get_type(schema)?;
-            if !matches!(data_type, DataType::Float64 | DataType::Float32) {
-                let text = format!("{} of a {}", name.to_uppercase(), type_name(&data_type));
-                return Err(Fault::unsupported(text, span_of(argument)).into());
+/// Refuses casts, written or implied, and calls that mean something else to Flink.
+pub(crate) fn check_casts_and_calls(expr: &Expr, schema: &DFSchema) -> DfResult<()> {
+    match expr {
+        Expr::Cast(cast) => Ok(check_cast(expr, &cast.expr.get_type(schema)?, cast.field.data_type())?),
+        Expr::TryCast(cast) => Ok(check_cast(expr, &cast.expr.get_type(schema)?, cast.field.data_type())?),
+        Expr::ScalarFunction(call) if matches!(call.func.name(), "floor" | "ceil") => {
+            for argument in &call.args {
+                let data_type = argument.get_type(schema)?;
+                if !matches!(data_type, DataType::Float64 | DataType::Float32) {
+                    let text = format!("{} of a {}", call.func.name().to_uppercase(), type_name(&data_type));
+                    return Err(Fault::unsupported(text, span_of(argument)).into());
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses values of different kinds side by side, before DataFusion finds them a common type of its own.
+pub(crate) fn check_alike(expr: &Expr, schema: &DFSchema) -> DfResult<()> {
+    let all_alike = |what: &str, values: &[&Expr]| -> DfResult<()> {
+        let mut typed = Vec::with_capacity(values.len());
+        for value in values {
+            typed.push((*value, value.get_type(schema)?));
+        }
+        let mut typed = typed.iter().filter(|(_, data_type)| !data_type.is_null());
+        let Some((first, first_type)) = typed.next() else { return Ok(()) };
+        for (other, other_type) in typed {
+            if !are_alike(first, first_type, other, other_type) {
+                let text = format!("{what} of {} and {}", type_name(first_type), type_name(other_type));
+                let span = span_of(first);
+                let span = if span == Span::empty() { span_of(other) } else { span };
+                return Err(Fault::unsupported(text, span).into());
             }
         }
+        Ok(())
+    };
+    match expr {
+        Expr::InList(e) => all_alike("IN", &std::iter::once(&*e.expr).chain(&e.list).collect::<Vec<_>>()),
+        Expr::Between(e) => all_alike("BETWEEN", &[&e.expr, &e.low, &e.high]),
+        Expr::Case(e) => {
+            let whens = e.when_then_expr.iter().map(|(when, _)| &**when);
+            if let Some(operand) = &e.expr {
+                all_alike("CASE", &std::iter::once(&**operand).chain(whens).collect::<Vec<_>>())?;
+            }
+            let thens = e.when_then_expr.iter().map(|(_, then)| &**then);
+            all_alike("CASE", &thens.chain(e.else_expr.as_deref()).collect::<Vec<_>>())
+        }
+        Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "nullif") => {
+            all_alike(&call.func.name().to_uppercase(), &call.args.iter().collect::<Vec<_>>())
+        }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Whether two values can be compared: both numbers, both of one kind, or a time and its text.
+fn are_alike(left: &Expr, left_type: &DataType, right: &Expr, right_type: &DataType) -> bool {
+    let is_literal_text = |e: &Expr, t: &DataType| *t == DataType::Utf8 && matches!(e, Expr::Literal(..));
+    let alike = (left_type.is_numeric() && right_type.is_numeric())
+        || std::mem::discriminant(left_type) == std::mem::discriminant(right_type)
+        || (left_type.is_temporal() && is_literal_text(right, right_type))
+        || (right_type.is_temporal() && is_literal_text(left, left_type));
+    let same_zone = match (left_type, right_type) {
+        (DataType::Timestamp(_, a), DataType::Timestamp(_, b)) => a == b,
+        _ => true,
+    };
+    alike && same_zone
 }
 
 /// Whether an argument of COUNT is a constant that is never NULL, so that every row counts.

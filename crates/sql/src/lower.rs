@@ -10,7 +10,7 @@ use datafusion_expr::{self as df, LogicalPlan};
 use flott_core::config::WATERMARK_ROWS;
 use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
 use flott_operators::calc::{self, CalcConfig};
-use flott_operators::expr::{Expr, Scalar, return_field};
+use flott_operators::expr::{BinaryOp, Expr, Scalar, return_field};
 use flott_plan::{Chaining, Edge, Node, NodeId, NodeKind, Partitioning, StreamGraph};
 use sqlparser::tokenizer::Span;
 
@@ -70,8 +70,7 @@ impl Flow {
             (Content::WindowStart, Some(window)) => Ok(window.start()),
             (Content::WindowEnd, Some(window)) => Ok(shift(window.start(), window.size_ms)),
             (Content::WindowTime, Some(window)) => {
-                let time = shift(window.start(), window.size_ms - 1);
-                Ok(cast_to(time, self.columns[column].1.data_type()))
+                Ok(zoned(shift(window.start(), window.size_ms - 1), self.columns[column].1.data_type()))
             }
             (_, None) => Err(Fault::internal("a window column without window")),
         }
@@ -81,20 +80,30 @@ impl Flow {
 const MILLIS: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
 impl Window {
-    /// The start of the window of a row, rounding down before the epoch too.
+    /// The start of the window of a row: `t - floor_mod(t - offset, size)`, right before the epoch too.
     fn start(&self) -> Expr {
-        let stride = format!("{} milliseconds", self.size_ms);
-        let stride = cast_to(Expr::Literal(Scalar::string(stride)), &DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano));
-        let time = cast_to(self.time.clone(), &MILLIS);
-        let origin = cast_to(Expr::Literal(Scalar::int64(self.offset_ms)), &MILLIS);
-        Expr::Call { function: "date_bin".to_owned(), args: vec![stride, time, origin] }
+        let number = |n| Expr::Literal(Scalar::int64(n));
+        let time = cast_to(cast_to(self.time.clone(), &MILLIS), &DataType::Int64);
+        let from_offset = match self.offset_ms {
+            0 => time.clone(),
+            offset => binary(BinaryOp::Minus, time.clone(), number(offset)),
+        };
+        let remainder = binary(BinaryOp::Modulo, from_offset, number(self.size_ms));
+        let positive = binary(BinaryOp::Plus, remainder, number(self.size_ms));
+        let into_window = binary(BinaryOp::Modulo, positive, number(self.size_ms));
+        cast_to(binary(BinaryOp::Minus, time, into_window), &MILLIS)
     }
 }
 
 /// A timestamp of milliseconds, moved.
 pub(crate) fn shift(time: Expr, ms: i64) -> Expr {
     let number = cast_to(time, &DataType::Int64);
-    cast_to(binary(flott_operators::expr::BinaryOp::Plus, number, Expr::Literal(Scalar::int64(ms))), &MILLIS)
+    cast_to(binary(BinaryOp::Plus, number, Expr::Literal(Scalar::int64(ms))), &MILLIS)
+}
+
+/// A timestamp of milliseconds as this type, which may be of a time zone.
+pub(crate) fn zoned(time: Expr, data_type: &DataType) -> Expr {
+    if *data_type == MILLIS { time } else { cast_to(time, data_type) }
 }
 
 impl<'a> Lowering<'a> {
@@ -114,12 +123,12 @@ impl<'a> Lowering<'a> {
                 let condition = lower_expr(&filter.predicate, filter.input.schema(), &flow)?;
                 flow.filter = Some(match flow.filter.take() {
                     None => condition,
-                    Some(before) => binary(flott_operators::expr::BinaryOp::And, before, condition),
+                    Some(before) => binary(BinaryOp::And, before, condition),
                 });
                 Ok(flow)
             }
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
-            LogicalPlan::Extension(extension) => match extension.node.downcast_ref::<Tumble>() {
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Tumble>() {
                 Some(tumble) => self.tumble(tumble),
                 None => Err(Fault::internal(format!("the plan has a node {}", extension.node.name()))),
             },
@@ -132,6 +141,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn scan(&mut self, scan: &df::TableScan) -> Result<Flow> {
+        if !scan.filters.is_empty() || scan.fetch.is_some() {
+            return Err(Fault::internal("a filter or limit was pushed into a source that takes none"));
+        }
         let table = Arc::clone(self.catalog.get(scan.table_name.table())?);
         let asked = scan.projection.clone().unwrap_or_else(|| (0..table.columns.len()).collect());
         let mut read = asked.clone();
@@ -144,9 +156,11 @@ impl<'a> Lowering<'a> {
         if read.is_empty() {
             read.push(0);
         }
-        let (spec, schema) = table.connector.source(&table, &read)?;
-        let position = |column: usize| read.iter().position(|&c| c == column);
-        let every_rows = self.graph.config.get(&WATERMARK_ROWS).map_err(|e| Fault::new(e.to_string(), Span::empty()))?;
+        let (spec, given) = table.connector.source(&table, &read)?;
+        let schema = Arc::new(table.schema().project(&given).map_err(|e| Fault::internal(e.to_string()))?);
+        let position = |column: usize| given.iter().position(|&c| c == column);
+        let every_rows =
+            self.graph.config.get(&WATERMARK_ROWS).map_err(|e| Fault::new(e.to_string(), Span::empty()))?;
         let watermarks = table.watermark.map(|w| WatermarkStrategy {
             time_column: position(w.column),
             out_of_orderness_ms: w.out_of_orderness_ms,

@@ -3,15 +3,12 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{Result as DfResult, TableReference};
-use datafusion_expr::logical_plan::builder::LogicalTableSource;
+use datafusion_common::{DFSchema, Result as DfResult, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
-use datafusion_expr::{
-    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
-};
+use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion_optimizer::optimize_projections::OptimizeProjections;
@@ -19,17 +16,16 @@ use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{ParserOptions, SqlToRel};
-use sqlparser::ast::{Query, Spanned, Statement};
+use sqlparser::ast::{Query, Statement};
 
 use crate::catalog::Catalog;
 use crate::functions::{self, FlinkExpressions, FlinkTypes};
-use crate::prepare::prepare;
+use crate::prepare::{find_column, prepare};
 use crate::script::{Fault, Result};
 use crate::window::WindowPlanner;
 
 /// Plans a query.
 pub(crate) fn plan(catalog: &Catalog, mut query: Query) -> Result<LogicalPlan> {
-    let start = query.span();
     prepare(&mut query)?;
     let context = Context::new(catalog);
     let options = ParserOptions::new()
@@ -38,14 +34,22 @@ pub(crate) fn plan(catalog: &Catalog, mut query: Query) -> Result<LogicalPlan> {
         .with_map_string_types_to_utf8view(false)
         .with_collect_spans(true);
     let planner = SqlToRel::new_with_options(&context, options);
-    let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query))).map_err(|e| Fault::from(e).or_at(start))?;
-    optimise(plan, &context.options).map_err(|fault| fault.or_at(start))
+    let written = query.clone();
+    let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query))).map_err(|error| {
+        let fault = Fault::from(error);
+        match fault.missing_column().and_then(|column| find_column(&written, column)) {
+            Some(span) => fault.or_at(span),
+            None => fault,
+        }
+    })?;
+    optimise(plan, &context.options)
 }
 
 fn optimise(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    for_each_expression(&plan, functions::check_alike)?;
     let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
     let plan = analyzer.execute_and_check(plan, options, |_, _| {})?;
-    check_expressions(&plan)?;
+    for_each_expression(&plan, functions::check_casts_and_calls)?;
     let optimizer = Optimizer::with_rules(vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(PushDownFilter::new()),
@@ -55,31 +59,30 @@ fn optimise(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     Ok(optimizer.optimize(plan, &context.without_query_execution_start_time(), |_, _| {})?)
 }
 
-/// Casts, written or implied, and calls that mean something else to Flink.
-fn check_expressions(plan: &LogicalPlan) -> DfResult<()> {
+/// Calls `check` for every expression in every node, with the columns it is over.
+fn for_each_expression(plan: &LogicalPlan, check: fn(&Expr, &DFSchema) -> DfResult<()>) -> DfResult<()> {
     plan.apply(|node| {
-        let inputs = node.inputs();
-        let mut schema = datafusion_common::DFSchema::empty();
-        for input in inputs {
+        let mut schema = DFSchema::empty();
+        for input in node.inputs() {
             schema.merge(input.schema());
         }
         node.apply_expressions(|expr| {
-            expr.apply(|e| {
-                match e {
-                    Expr::Cast(cast) => {
-                        functions::check_cast(e, &cast.expr.get_type(&schema)?, cast.field.data_type())?;
-                    }
-                    Expr::TryCast(cast) => {
-                        functions::check_cast(e, &cast.expr.get_type(&schema)?, cast.field.data_type())?;
-                    }
-                    Expr::ScalarFunction(function) => functions::check_call(function, &schema)?,
-                    _ => {}
-                }
+            expr.apply(|inner| {
+                check(inner, &schema)?;
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })
     .map(drop)
+}
+
+/// A table as the planner sees it. It takes over no filter: those stay in the plan, above the scan.
+struct Columns(SchemaRef);
+
+impl TableSource for Columns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.0)
+    }
 }
 
 /// What DataFusion's planner asks for.
@@ -95,12 +98,7 @@ impl<'a> Context<'a> {
         let mut options = ConfigOptions::default();
         // A rule that fails is a fault of ours, not something to pass over.
         options.optimizer.skip_failed_rules = false;
-        Self {
-            catalog,
-            options,
-            expressions: [Arc::new(FlinkExpressions)],
-            relations: [Arc::new(WindowPlanner)],
-        }
+        Self { catalog, options, expressions: [Arc::new(FlinkExpressions)], relations: [Arc::new(WindowPlanner)] }
     }
 }
 
@@ -109,7 +107,7 @@ impl ContextProvider for Context<'_> {
         let is_default = name.schema().is_none_or(|s| s == "default_database")
             && name.catalog().is_none_or(|c| c == "default_catalog");
         let table = if is_default { self.catalog.get(name.table()) } else { self.catalog.get(&name.to_string()) }?;
-        Ok(Arc::new(LogicalTableSource::new(table.schema())))
+        Ok(Arc::new(Columns(table.schema())))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {

@@ -5,6 +5,7 @@
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart,
     Query, Select, SelectItem, SetExpr, SetOperator, Spanned, TableAlias, TableFactor, VisitMut, VisitorMut,
+    visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -83,7 +84,7 @@ fn prepare_select(select: &mut Select) -> Result<()> {
     prepare_from(select)?;
     legacy_window(select)?;
 
-    let mut visit = |expr: &mut Expr| prepare_expr(expr);
+    let visit = |expr: &mut Expr| prepare_expr(expr);
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => visit(expr)?,
@@ -125,15 +126,49 @@ fn prepare_select(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// Flink's name for a column that is neither a name nor given one: `EXPR$` and its position.
+/// Flink's names: `EXPR$` and its position for a column that is neither a name nor given one, a number behind a name
+/// that is there already.
 fn name_columns(projection: &mut [SelectItem]) {
+    let mut names: Vec<String> = Vec::new();
     for (position, item) in projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-        {
-            let alias = Ident::with_span(expr.span(), format!("EXPR${position}"));
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        let (expr, wanted) = match item {
+            SelectItem::UnnamedExpr(expr) => match &*expr {
+                Expr::Identifier(name) => (expr.clone(), name.value.clone()),
+                Expr::CompoundIdentifier(parts) => {
+                    (expr.clone(), parts.last().map_or_else(String::new, |name| name.value.clone()))
+                }
+                _ => (expr.clone(), format!("EXPR${position}")),
+            },
+            SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+            _ => continue,
+        };
+        let mut name = wanted.clone();
+        let mut number = 0;
+        while names.contains(&name) {
+            name = format!("{wanted}{number}");
+            number += 1;
         }
+        let is_its_name = matches!(&expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) && name == wanted;
+        if !is_its_name || matches!(item, SelectItem::ExprWithAlias { .. }) {
+            let alias = Ident::with_span(expr.span(), name.clone());
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+        names.push(name);
+    }
+}
+
+/// Where a column is first written in a query.
+pub(crate) fn find_column(query: &Query, name: &str) -> Option<Span> {
+    let found = visit_expressions(query, |expr| match expr {
+        Expr::Identifier(ident) if ident.value == name => ControlFlow::Break(ident.span),
+        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|last| last.value == name) => {
+            ControlFlow::Break(expr.span())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Break(span) => Some(span),
+        ControlFlow::Continue(()) => None,
     }
 }
 
@@ -154,8 +189,7 @@ fn prepare_relation(relation: &mut TableFactor) -> Result<()> {
     let span = relation.span();
     match relation {
         TableFactor::Table { name, alias, args, with_hints, version, sample, with_ordinality, .. } => {
-            if let Some(version) = version {
-                let _ = version;
+            if version.is_some() {
                 return Err(Fault::unsupported("a temporal table (FOR SYSTEM_TIME AS OF)", span));
             }
             if sample.is_some() || !with_hints.is_empty() || *with_ordinality {
@@ -163,7 +197,7 @@ fn prepare_relation(relation: &mut TableFactor) -> Result<()> {
             }
             if let Some(args) = args.take() {
                 let (name, alias) = (name.clone(), alias.clone());
-                return prepare_table_function(relation, name, args.args, alias, span);
+                return prepare_table_function(relation, &name, args.args, alias, span);
             }
             Ok(())
         }
@@ -172,11 +206,11 @@ fn prepare_relation(relation: &mut TableFactor) -> Result<()> {
                 return Err(Fault::new(format!("expected arguments after {}", function.name), function.name.span()));
             };
             let (name, args, alias) = (function.name.clone(), list.args.clone(), alias.clone());
-            prepare_table_function(relation, name, args, alias, span)
+            prepare_table_function(relation, &name, args, alias, span)
         }
         TableFactor::Function { name, args, alias, lateral: false, .. } => {
             let (name, args, alias) = (name.clone(), args.clone(), alias.clone());
-            prepare_table_function(relation, name, args, alias, span)
+            prepare_table_function(relation, &name, args, alias, span)
         }
         TableFactor::Derived { lateral: false, subquery, sample: None, .. } => prepare(subquery),
         TableFactor::Derived { .. } | TableFactor::Function { .. } => Err(Fault::unsupported("LATERAL", span)),
@@ -195,7 +229,7 @@ fn prepare_relation(relation: &mut TableFactor) -> Result<()> {
 /// `TUMBLE(TABLE t, DESCRIPTOR(ts), ..)` in any of its three parses becomes the one that `window.rs` plans.
 fn prepare_table_function(
     relation: &mut TableFactor,
-    name: ObjectName,
+    name: &ObjectName,
     mut args: Vec<FunctionArg>,
     alias: Option<TableAlias>,
     span: Span,

@@ -13,6 +13,7 @@ use sqlparser::tokenizer::Span;
 use crate::functions::{AGGREGATES, SCALARS};
 use crate::interval::interval_millis;
 use crate::script::{Fault, Result, did_you_mean};
+use crate::types::FlinkType;
 
 /// Checks and rewrites an expression in place.
 pub(crate) fn prepare_expr(expr: &mut Expr) -> Result<()> {
@@ -103,7 +104,9 @@ fn check(expr: &Expr) -> Result<()> {
         },
         Expr::UnaryOp { op: UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not, .. } => Ok(()),
         Expr::Like { any: false, pattern, escape_char, .. } => check_like(pattern, escape_char.as_ref(), span),
-        Expr::Cast { kind: CastKind::Cast | CastKind::TryCast, array: false, format: None, .. } => Ok(()),
+        Expr::Cast { kind: CastKind::Cast | CastKind::TryCast, data_type, array: false, format: None, .. } => {
+            FlinkType::of_ast(data_type).map(drop).map_err(|fault| fault.or_at(span))
+        }
         Expr::Cast { .. } => Err(Fault::new("a cast is written CAST(x AS type)", span)),
         Expr::Extract { field, syntax: ExtractSyntax::From, .. } => check_field(field, span),
         Expr::Ceil { field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime), .. } => Ok(()),
@@ -129,7 +132,9 @@ fn check(expr: &Expr) -> Result<()> {
 fn check_like(pattern: &Expr, escape: Option<&ValueWithSpan>, span: Span) -> Result<()> {
     match (pattern, escape) {
         (_, Some(_)) => Err(Fault::unsupported("LIKE .. ESCAPE", span)),
-        (Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }), None) if !text.contains('\\') => Ok(()),
+        (Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }), None) if !text.contains('\\') => {
+            Ok(())
+        }
         _ => Err(Fault::unsupported("LIKE with a pattern that is no literal or has a backslash", span)),
     }
 }

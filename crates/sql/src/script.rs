@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use datafusion_common::DataFusionError;
+use datafusion_common::{Column, DataFusionError, SchemaError};
 use flott_core::Error;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span};
@@ -16,22 +16,38 @@ pub(crate) struct Fault {
     /// Empty: the statement as a whole.
     span: Span,
     internal: bool,
+    /// The column that is not there, for who can look up where it was written.
+    missing: Option<String>,
 }
 
 impl Fault {
     /// The statement is at fault, at `span`.
     pub(crate) fn new(message: impl Into<String>, span: Span) -> Self {
-        Self { message: message.into(), span, internal: false }
+        Self { message: message.into(), span, internal: false, missing: None }
     }
 
     /// The planner is at fault.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self { message: message.into(), span: Span::empty(), internal: true }
+        Self { internal: true, ..Self::new(message, Span::empty()) }
     }
 
     /// Flink knows `what`, flott does not yet.
     pub(crate) fn unsupported(what: impl fmt::Display, span: Span) -> Self {
         Self::new(format!("{what} is not supported yet"), span)
+    }
+
+    /// The column that is not there, if that is what is wrong and where it was written is not known.
+    pub(crate) fn missing_column(&self) -> Option<&str> {
+        self.missing.as_deref().filter(|_| self.span == Span::empty())
+    }
+
+    /// Points at the whole token that starts where it points at a single character.
+    pub(crate) fn widen(mut self, tokens: impl Iterator<Item = Span>) -> Self {
+        if self.span.start == self.span.end {
+            let mut tokens = tokens.filter(|token| token.start == self.span.start);
+            self.span = tokens.next().unwrap_or(self.span);
+        }
+        self
     }
 
     /// Points at `span` where it pointed nowhere.
@@ -61,15 +77,21 @@ impl From<Fault> for DataFusionError {
 impl From<DataFusionError> for Fault {
     fn from(error: DataFusionError) -> Self {
         let span = error.diagnostic().and_then(|d| d.span).map_or(Span::empty(), |span| {
-            Span::new(
-                Location::new(span.start.line, span.start.column),
-                Location::new(span.end.line, span.end.column),
-            )
+            Span::new(Location::new(span.start.line, span.start.column), Location::new(span.end.line, span.end.column))
         });
         match error.find_root() {
             DataFusionError::External(inner) => match inner.downcast_ref::<Self>() {
                 Some(fault) => fault.clone().or_at(span),
                 None => Self::new(inner.to_string(), span),
+            },
+            DataFusionError::SchemaError(schema, _) => match &**schema {
+                SchemaError::FieldNotFound { field, valid_fields } => {
+                    Self { missing: Some(field.name.clone()), ..Self::new(missing_column(field, valid_fields), span) }
+                }
+                SchemaError::AmbiguousReference { field } => {
+                    Self::new(format!("the column '{}' could be one of several", field.name), span)
+                }
+                other => Self::new(other.to_string(), span),
             },
             DataFusionError::Internal(message) => Self::internal(first_line(message)),
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
@@ -80,8 +102,21 @@ impl From<DataFusionError> for Fault {
     }
 }
 
+/// The first sentence: what follows is about DataFusion.
 fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or(message)
+    let line = message.lines().next().unwrap_or(message);
+    line.split(": While expanding").next().unwrap_or(line)
+}
+
+fn missing_column(field: &Column, valid: &[Column]) -> String {
+    let hint = did_you_mean(&field.name, valid.iter().map(|column| column.name.as_str()));
+    match &field.relation {
+        // The name is right, what is before it is not.
+        Some(table) if valid.iter().any(|column| column.name == field.name) => {
+            format!("there is no table '{table}' with a column '{}' in FROM", field.name)
+        }
+        _ => format!("there is no column '{}'{hint}", field.name),
+    }
 }
 
 impl From<ParserError> for Fault {

@@ -48,8 +48,8 @@ const STATEMENTS: [&str; 9] = ["CREATE", "DROP", "EXECUTE", "EXPLAIN", "INSERT",
 
 /// Statements of Flink that are known by their first word and come later.
 const LATER: [&str; 23] = [
-    "ADD", "ALTER", "ANALYZE", "BEGIN", "CALL", "COMPILE", "DELETE", "DESC", "DESCRIBE", "END", "LOAD", "MERGE", "REMOVE",
-    "REPLACE", "RESET", "SHOW", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT", "USE", "GRANT",
+    "ADD", "ALTER", "ANALYZE", "BEGIN", "CALL", "COMPILE", "DELETE", "DESC", "DESCRIBE", "END", "LOAD", "MERGE",
+    "REMOVE", "REPLACE", "RESET", "SHOW", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT", "USE", "GRANT",
 ];
 
 impl StatementTokens {
@@ -57,7 +57,7 @@ impl StatementTokens {
     pub(crate) fn span(&self) -> Span {
         let mut solid = self.0.iter().filter(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF)).map(|t| t.span);
         let first = solid.next().unwrap_or_else(Span::empty);
-        solid.last().map_or(first, |last| Span::new(first.start, last.end))
+        solid.next_back().map_or(first, |last| Span::new(first.start, last.end))
     }
 
     /// Its first token, where errors about the whole statement point.
@@ -77,6 +77,7 @@ impl StatementTokens {
     pub(crate) fn parse(self) -> Result<Statement> {
         self.check_tokens()?;
         let end = self.span().end;
+        let spans: Vec<Span> = self.0.iter().map(|token| token.span).collect();
         let mut parser = Parser::new(&FlinkDialect).with_tokens_with_locations(self.0);
         let statement = parse_statement(&mut parser).and_then(|statement| {
             if parser.peek_token_ref().token != Token::EOF {
@@ -86,7 +87,7 @@ impl StatementTokens {
             Ok(statement)
         });
         // What is missing is missing behind the last token.
-        statement.map_err(|fault| fault.or_at(Span::new(end, end)))
+        statement.map_err(|fault| fault.widen(spans.into_iter()).or_at(Span::new(end, end)))
     }
 
     /// What the parser would swallow without a word.
@@ -99,7 +100,8 @@ impl StatementTokens {
                     return Err(Fault::unsupported("a hint (/*+ .. */)", Span::new(start, end)));
                 }
                 Token::DoubleQuotedString(text) => {
-                    let message = format!("strings are written in single quotes ('{text}'), identifiers in backticks (`{text}`)");
+                    let message =
+                        format!("strings are written in single quotes ('{text}'), identifiers in backticks (`{text}`)");
                     return Err(Fault::new(message, *span));
                 }
                 _ => {}
@@ -112,7 +114,8 @@ impl StatementTokens {
 /// Byte offset of a place in a text.
 fn offset(text: &str, at: Location) -> usize {
     let mut lines = text.split_inclusive('\n');
-    let before: usize = lines.by_ref().take(usize::try_from(at.line).unwrap_or(1).saturating_sub(1)).map(str::len).sum();
+    let before: usize =
+        lines.by_ref().take(usize::try_from(at.line).unwrap_or(1).saturating_sub(1)).map(str::len).sum();
     let line = lines.next().unwrap_or_default();
     let column = usize::try_from(at.column).unwrap_or(1).saturating_sub(1);
     before + line.char_indices().nth(column).map_or(line.len(), |(i, _)| i)
@@ -172,7 +175,7 @@ fn parse_create(parser: &mut Parser<'_>) -> Result<Statement> {
 
 fn parse_drop(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.expect_keyword(Keyword::DROP)?;
-    parser.parse_keyword(Keyword::TEMPORARY);
+    let _optional = parser.parse_keyword(Keyword::TEMPORARY);
     let what = parser.next_token();
     if !is_word(&what, "TABLE") {
         return Err(Fault::unsupported(format!("DROP {what}"), what.span));

@@ -49,8 +49,27 @@ pub enum FlinkType {
 }
 
 const NAMES: [&str; 21] = [
-    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DEC", "NUMERIC", "CHAR",
-    "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "INTEGER",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "DEC",
+    "NUMERIC",
+    "CHAR",
+    "VARCHAR",
+    "STRING",
+    "BINARY",
+    "VARBINARY",
+    "BYTES",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
 ];
 
 fn unit(precision: u8) -> TimeUnit {
@@ -162,7 +181,7 @@ impl FlinkType {
             "BIGINT" => Self::BigInt,
             "FLOAT" => Self::Float,
             "DOUBLE" => {
-                parser.parse_keyword(Keyword::PRECISION);
+                let _optional = parser.parse_keyword(Keyword::PRECISION);
                 Self::Double
             }
             "DECIMAL" | "DEC" | "NUMERIC" => {
@@ -186,7 +205,7 @@ impl FlinkType {
             "DATE" => Self::Date,
             "TIME" => {
                 let precision = narrow(arguments(parser)?.0, 0, 9, span)?;
-                parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+                let _optional = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
                 Self::Time(precision)
             }
             "TIMESTAMP" => {
@@ -196,7 +215,7 @@ impl FlinkType {
                 } else if parser.parse_keyword(Keyword::WITH) {
                     return Err(Fault::unsupported("the type TIMESTAMP WITH TIME ZONE", span));
                 } else {
-                    parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+                    let _optional = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
                     Self::Timestamp(precision)
                 }
             }

@@ -75,7 +75,7 @@ impl HashMapState {
     fn earliest(&mut self, services: &[ColumnId]) -> Option<(Timestamp, ColumnId)> {
         let mut earliest = None;
         for &service in services {
-            let Some(at) = self.timer_column(service).and_then(TimerColumn::next) else {
+            let Some(at) = self.timer_column(service).and_then(TimerColumn::earliest) else {
                 continue;
             };
             if earliest.is_none_or(|(first, _)| at < first) {

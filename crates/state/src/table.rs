@@ -338,8 +338,8 @@ impl Table {
 
 fn check_rows(keys: &Keys, namespaces: &Namespaces<'_>, types: &[arrow_schema::DataType]) -> Result<()> {
     let rows = keys.hashes.len();
-    if !keys.columns.iter().map(|column| column.data_type()).eq(types) {
-        let found: Vec<_> = keys.columns.iter().map(|column| column.data_type()).collect();
+    if !keys.columns.iter().map(Array::data_type).eq(types) {
+        let found: Vec<_> = keys.columns.iter().map(Array::data_type).collect();
         return Err(Error::internal(format!("expected keys of types {types:?}, found {found:?}")));
     }
     if let Some(column) = keys.columns.iter().find(|column| column.len() != rows) {

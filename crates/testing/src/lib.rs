@@ -1,3 +1,4 @@
-//! What tests of several crates share: the [`harness`] that drives one operator.
+//! What tests of several crates share: the [`harness`] that drives one operator, and whole [`jobs`].
 
 pub mod harness;
+pub mod jobs;

@@ -26,8 +26,8 @@ fn there_and_back() {
     }
 }
 
-/// Written by format version 1; must be readable, to the same manifest, by every later one. `FLOTT_BLESS` is not a
-/// thing on purpose: a new version gets a new file.
+/// Written by format version 1; must be readable, to the same manifest, by every later one. Never written anew: a new
+/// version gets a file of its own.
 #[test]
 fn golden_version_1() {
     let golden = include_bytes!("../golden/manifest_v1.bin");

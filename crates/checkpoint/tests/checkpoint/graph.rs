@@ -9,8 +9,8 @@ use flott_checkpoint::{
 use flott_core::state::StateKind;
 use flott_core::state::snapshot::StateSection;
 use flott_core::{
-    CheckpointId, CheckpointKind, Committable, Config, InputId, KeyGroup, OperatorState, OutputId, Redistribution, Spec,
-    Timestamp,
+    CheckpointId, CheckpointKind, Committable, Config, InputId, KeyGroup, OperatorState, OutputId, Redistribution,
+    Spec, Timestamp,
 };
 use flott_plan::{
     ChainMember, ChainOutput, ChainTarget, Chaining, ChannelId, EdgeId, ExecutionGraph, JobEdge, JobGraph, Node,

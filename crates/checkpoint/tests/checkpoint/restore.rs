@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flott_checkpoint::{Ownership, Restore, RuntimePart, TaskRestore, TaskState};
+use flott_checkpoint::{Manifest, MemberSnapshot, Ownership, Restore, RuntimePart, TaskRestore, TaskState};
 use flott_core::KeyGroup;
 use flott_plan::{JobGraph, Partitioning};
 
@@ -37,7 +37,9 @@ fn key_groups_move_to_their_new_owner() {
             let mut seen = Vec::new();
             for (index, restored) in (0..).zip(tasks(&restore, 1, new_parallelism)) {
                 assert_eq!(restored.members.iter().map(|m| m.uid.as_str()).collect::<Vec<_>>(), ["count", "sink"]);
-                let [section] = restored.members[0].keyed.as_slice() else { panic!("one section, its groups together") };
+                let [section] = restored.members[0].keyed.as_slice() else {
+                    panic!("one section, its groups together")
+                };
                 for (group, bytes) in &section.groups {
                     assert_eq!(group.task(new_parallelism, MAX_PARALLELISM), index);
                     assert_eq!(bytes, &[group.0 as u8]);
@@ -70,10 +72,8 @@ fn operator_state_is_redistributed() {
 #[test]
 fn chaining_may_differ() {
     let together = job(&[("source", 2), ("count map sink", 2)], &[(0, 1, hash())]);
-    let apart = job(
-        &[("source", 2), ("count", 2), ("map new sink", 3)],
-        &[(0, 1, hash()), (1, 2, Partitioning::Rebalance)],
-    );
+    let apart =
+        job(&[("source", 2), ("count", 2), ("map new sink", 3)], &[(0, 1, hash()), (1, 2, Partitioning::Rebalance)]);
     let part = |members: &str, vertex: u32, index: u32| RuntimePart {
         members: members.split(' ').map(Into::into).collect(),
         index,
@@ -87,7 +87,7 @@ fn chaining_may_differ() {
     assert_eq!(strings(second.members[0].operator_state.get("split")), "s1");
     let third = restore.task(task(2, 2)).unwrap();
     assert_eq!(third.runtime.len(), 2);
-    assert_eq!(third.members.iter().map(|m| m.is_empty()).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(third.members.iter().map(MemberSnapshot::is_empty).collect::<Vec<_>>(), [false, true, false]);
     assert!(restore.dropped().is_empty());
 
     let manifest = crate::graph::manifest(&apart, &[]);
@@ -180,7 +180,7 @@ fn channels_without_keys_move_whole() {
         let shown = |restored: TaskRestore| {
             let channels = restored.in_flight.iter().flat_map(|edge| &edge.channels);
             let shown = channels.inspect(|c| assert_eq!(c.ownership, Ownership::Whole));
-            shown.map(|c| strings(&[c.elements.clone()])).collect::<Vec<_>>().join(" ")
+            shown.map(|c| strings(std::slice::from_ref(&c.elements))).collect::<Vec<_>>().join(" ")
         };
         tasks(&restore, 1, parallelism).into_iter().map(shown).collect::<Vec<_>>()
     };
@@ -221,7 +221,10 @@ fn rows_in_flight_need_their_edge() {
 #[test]
 fn twin_edges_are_told_apart() {
     let twins = |parallelism| {
-        job(&[("source", 1), ("sink", parallelism)], &[(0, 1, Partitioning::Rebalance), (0, 1, Partitioning::Rebalance)])
+        job(
+            &[("source", 1), ("sink", parallelism)],
+            &[(0, 1, Partitioning::Rebalance), (0, 1, Partitioning::Rebalance)],
+        )
     };
     let mut old = manifest(&twins(1), &[(0, 0, 0), (1, 0, 0)]);
     old.edges[1].nth = 1;
@@ -237,10 +240,10 @@ fn finished_tasks_stay_finished() {
     let old = count_job(2);
     let mut half = manifest(&old, &[]);
     half.vertices[1].tasks[0] = TaskState::Finished;
-    let finished = |manifest, new: &JobGraph| {
+    fn finished(manifest: &Manifest, new: &JobGraph) -> Vec<bool> {
         let restore = Restore::new(manifest, new, false).unwrap();
-        tasks(&restore, 1, new.vertices[1].parallelism).iter().map(|t| t.finished).collect::<Vec<_>>()
-    };
+        tasks(&restore, 1, new.vertices[1].parallelism).iter().map(|t| t.finished).collect()
+    }
     assert_eq!(finished(&half, &count_job(2)), [true, false]);
     assert_eq!(finished(&half, &count_job(3)), [false, false, false]);
     half.vertices[1].tasks[1] = TaskState::Finished;

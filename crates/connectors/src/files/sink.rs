@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flott_core::{Batch, Committable, Committer, Error, OperatorInfo, Result, Sink, SinkWriter, Spec};
+use flott_core::{Batch, Committable, Committer, Error, OperatorInfo, Result, RowKind, Sink, SinkWriter, Spec};
 use flott_formats::csv::{CsvOptions, CsvWriter};
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,9 @@ impl SinkWriter for FilesWriter {
     fn write(&mut self, batch: &Batch) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
+        }
+        if batch.row_kinds().is_some_and(|kinds| kinds.iter().any(|kind| *kind != RowKind::Insert as u8)) {
+            return Err(Error::user("expected only new rows (+I), found an update or a removal").at("sink", NAME));
         }
         let mut buffer = std::mem::take(&mut self.open_part()?.buffer);
         let written = self.format.write(batch.columns(), &mut buffer);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use flott_core::{
-    Batch, Error, OperatorInfo, ReaderContext, Result, Source, SourceEvent, SourceReader, Spec, Split,
-    SplitEnumerator, Wait,
+    Batch, Error, OperatorInfo, ReaderContext, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator,
+    Wait,
 };
 use flott_formats::csv::{CsvDecoder, CsvOptions};
 use flott_formats::{Decoded, Decoder, lines};
@@ -23,7 +23,7 @@ use crate::encoding::{decode, encode};
 use crate::splits::PendingSplits;
 
 /// Read at once.
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// What to read and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

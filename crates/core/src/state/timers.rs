@@ -72,7 +72,7 @@ impl TimerColumn {
     }
 
     /// When the earliest timer is due.
-    pub fn next(&mut self) -> Option<Timestamp> {
+    pub fn earliest(&mut self) -> Option<Timestamp> {
         while let Some(&Reverse((at, slot))) = self.queue.peek() {
             if self.timers[slot.index()].contains(&at) {
                 return Some(at);
@@ -84,7 +84,7 @@ impl TimerColumn {
 
     /// Takes the earliest timer if it is due at or before `up_to`.
     pub fn pop(&mut self, up_to: Timestamp) -> Option<(Timestamp, Slot)> {
-        if self.next()? > up_to {
+        if self.earliest()? > up_to {
             return None;
         }
         let Reverse((at, slot)) = self.queue.pop()?;

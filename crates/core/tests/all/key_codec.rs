@@ -33,16 +33,13 @@ fn the_form_is_frozen() {
             Arc::new(Float64Array::from(vec![-1.0, f64::NAN])),
             &[&[1, 0x40, 0x0f, 255, 255, 255, 255, 255, 255], &[1, 0xff, 0xf8, 0, 0, 0, 0, 0, 0]],
         ),
-        (
-            Arc::new(decimal),
-            &[&[1, 0x7f, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0xfe]],
-        ),
+        (Arc::new(decimal), &[&[1, 0x7f, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0xfe]]),
         (Arc::new(StringArray::from(vec!["", "a\0b"])), &[&[1, 0, 0], &[1, b'a', 0, 0xff, b'b', 0, 0]]),
         (Arc::new(BinaryArray::from(vec![&b"\0\0"[..], b"\xff"])), &[&[1, 0, 255, 0, 255, 0, 0], &[1, 255, 0, 0]]),
     ];
     for (column, expected) in table {
         let codec = KeyCodec::new(vec![column.data_type().clone()]).unwrap();
-        assert_eq!(rows(&codec, &[column.clone()]), expected, "{}", column.data_type());
+        assert_eq!(rows(&codec, std::slice::from_ref(&column)), expected, "{}", column.data_type());
     }
 }
 
@@ -79,14 +76,21 @@ fn random_column(data_type: &DataType, rows: usize, random: &mut SmallRng) -> (A
         ($array:ty, $native:ty) => {{
             let values: Vec<Option<$native>> =
                 (0..rows).map(|_| (!null(random)).then(|| number(random) as $native)).collect();
-            let plain = values.iter().map(|v| v.map_or(Plain::Null, |v| Plain::Number(v as i128))).collect();
+            let plain = values.iter().map(|v| v.map_or(Plain::Null, |v| Plain::Number(v.into()))).collect();
             (Arc::new(<$array>::from(values)) as ArrayRef, plain)
         }};
     }
     macro_rules! floats {
         ($array:ty, $native:ty) => {{
-            const SPECIAL: [$native; 7] =
-                [0.0, -0.0, <$native>::NAN, <$native>::INFINITY, <$native>::NEG_INFINITY, <$native>::MIN_POSITIVE, -1.5];
+            const SPECIAL: [$native; 7] = [
+                0.0,
+                -0.0,
+                <$native>::NAN,
+                <$native>::INFINITY,
+                <$native>::NEG_INFINITY,
+                <$native>::MIN_POSITIVE,
+                -1.5,
+            ];
             let values: Vec<Option<$native>> = (0..rows)
                 .map(|_| {
                     (!null(random)).then(|| match random.random_range(0..10) {
@@ -150,7 +154,9 @@ fn bytes_compare_as_keys_do_and_decode_to_them() {
         // Every type alone first, then random tuples.
         let key_types: Vec<DataType> = match types.get(seed as usize) {
             Some(one) => vec![one.clone()],
-            None => (0..random.random_range(1..4)).map(|_| types[random.random_range(0..types.len())].clone()).collect(),
+            None => {
+                (0..random.random_range(1..4)).map(|_| types[random.random_range(0..types.len())].clone()).collect()
+            }
         };
         let codec = KeyCodec::new(key_types.clone()).unwrap();
         let (columns, plain): (Vec<_>, Vec<_>) =
@@ -217,7 +223,8 @@ fn random_bytes_never_panic_and_are_canonical_if_accepted() {
     for _ in 0..20_000 {
         let codec = KeyCodec::new(vec![types[random.random_range(0..types.len())].clone()]).unwrap();
         let length = random.random_range(0..12);
-        let mut bytes: Vec<u8> = (0..length).map(|_| [0, 1, 0xff, b'a', random.random()][random.random_range(0..5)]).collect();
+        let mut bytes: Vec<u8> =
+            (0..length).map(|_| [0, 1, 0xff, b'a', random.random()][random.random_range(0..5)]).collect();
         if let Some(tag) = bytes.first_mut() {
             *tag = 1;
         }
@@ -233,7 +240,8 @@ fn foreign_columns_are_refused() {
     let column: ArrayRef = Arc::new(Int32Array::from(vec![1]));
     let error = codec.encode(&[column], 0, &mut Vec::new()).unwrap_err();
     assert_eq!(error.message(), "expected key columns of types [Int64], found [Int32]");
-    for no_key in [DataType::Float16, DataType::Time32(TimeUnit::Nanosecond), DataType::new_list(DataType::Int8, true)] {
+    for no_key in [DataType::Float16, DataType::Time32(TimeUnit::Nanosecond), DataType::new_list(DataType::Int8, true)]
+    {
         assert_eq!(KeyCodec::new(vec![no_key]).unwrap_err().domain(), ErrorDomain::User);
     }
     let two = KeyCodec::new(vec![DataType::Int64, DataType::Int64]).unwrap();

@@ -1,5 +1,6 @@
 //! What `flott-core` promises to savepoints and to users, as tables: the key hash and key groups, keys as bytes,
 //! errors, configuration, operator state.
+#![allow(clippy::unwrap_used, reason = "a test's helpers are tests")]
 
 mod config;
 mod error;

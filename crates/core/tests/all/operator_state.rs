@@ -18,9 +18,9 @@ fn texts(state: &OperatorState, name: &str) -> String {
 #[test]
 fn redistribution() {
     let old = [task(&["a", "b", "c"]), task(&[]), task(&["d"])];
-    // (new parallelism, split entries of each new task)
+    // (new parallelism, split entries of each new task); at the old parallelism everything stays where it is.
     let table: [(u32, &[&str]); 4] =
-        [(1, &["a b c d"]), (2, &["a c", "b d"]), (3, &["a d", "b", "c"]), (5, &["a", "b", "c", "d", ""])];
+        [(1, &["a b c d"]), (2, &["a c", "b d"]), (3, &["a b c", "", "d"]), (5, &["a", "b", "c", "d", ""])];
     for (parallelism, expected) in table {
         for (index, split) in (0..).zip(expected) {
             let new = OperatorState::redistribute(&old, index, parallelism);

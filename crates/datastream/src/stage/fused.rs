@@ -122,7 +122,8 @@ impl Fused {
             if more && self.again[index] {
                 return Ok(Progress::Again);
             }
-            let progress = self.call(index, ctx, |stage, input, source, out, ctx| stage.run(input, source, out, ctx))?;
+            let progress =
+                self.call(index, ctx, |stage, input, source, out, ctx| stage.run(input, source, out, ctx))?;
             self.again[index] = progress == Progress::Again;
             more |= self.again[index];
         }

@@ -49,6 +49,7 @@ where
     }
 
     fn hidden_columns(&mut self, rows: &[T], columns: &mut Vec<ArrayRef>) -> Result<()> {
+        self.keys.reserve(rows.len());
         for row in rows {
             self.keys.append(&(self.f)(row));
         }

@@ -4,8 +4,8 @@
 //! A stage is written as a typed [`Function`], one file each; [`Typed`] hides its types so that stages of different
 //! rows stand in one list. Running them is [`fused`]'s; what they do to a stream is said in [`crate::DataStream`].
 
-pub(crate) mod flat_map;
 pub(crate) mod filter;
+pub(crate) mod flat_map;
 pub(crate) mod fused;
 pub(crate) mod key_by;
 pub(crate) mod map;
@@ -228,7 +228,8 @@ pub(crate) fn decode_rows<T: Record>(batch: &Batch, into: &mut Rows<T>) -> Resul
         && let Some(row) = kinds.iter().position(|&kind| kind != RowKind::Insert as u8)
     {
         let kind = RowKind::from_byte(kinds[row])?.as_str();
-        let text = format!("expected an insert-only stream, found a row of kind {kind}: functions take rows, not changes");
+        let text =
+            format!("expected an insert-only stream, found a row of kind {kind}: functions take rows, not changes");
         return Err(Error::user(text).at("row", row));
     }
     let reader = T::reader(batch.columns().columns())?;
@@ -250,9 +251,7 @@ pub(crate) fn encode_rows<T: Record>(
 ) -> Result<Batch> {
     let rows = from.rows.len().min(CHUNK_ROWS);
     let mut columns = Vec::with_capacity(schema.fields().len());
-    for row in &from.rows[..rows] {
-        builder.append(row);
-    }
+    builder.extend(&from.rows[..rows]);
     builder.finish(&mut columns);
     hidden(&from.rows[..rows], &mut columns)?;
     let times = from.timed.then(|| from.times[..rows].iter().copied().collect());

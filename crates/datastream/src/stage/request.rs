@@ -10,9 +10,9 @@ use flott_core::{Batch, Context, Error, Progress, RequestOrder, Response, Result
 
 use super::reduce::keyed_source;
 use super::{Function, Rows, decode_rows};
+use crate::Record;
 use crate::outcome::user_error;
 use crate::record::to_columns;
-use crate::Record;
 
 pub(crate) struct Requests<T, F> {
     pub(crate) f: F,

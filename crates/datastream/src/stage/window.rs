@@ -12,9 +12,9 @@ use flott_core::{Batch, Context, Counter, Error, InputId, Namespace, Progress, R
 
 use super::reduce::{keyed_source, not_open};
 use super::{CHUNK_ROWS, Function, NO_ORIGIN, Rows, at_row};
+use crate::Outcome;
 use crate::record::{Record, RecordReader, Stored};
 use crate::windows::{TimeWindow, TumblingEventTimeWindows};
-use crate::Outcome;
 
 /// What becomes of a window's result.
 pub(crate) trait WindowFunction<K, O>: Send + 'static {
@@ -103,7 +103,9 @@ where
         ctx: &mut Context<'_>,
     ) -> Result<Progress> {
         if !input.timed {
-            return Err(Error::user("rows have no event time, which windows need: call assign_timestamps_and_watermarks"));
+            return Err(Error::user(
+                "rows have no event time, which windows need: call assign_timestamps_and_watermarks",
+            ));
         }
         let contents = self.contents.ok_or_else(not_open)?;
         let watermark = ctx.watermark();

@@ -20,16 +20,34 @@ use crate::text::type_name;
 /// Values of one column. The narrow types are kept wide until the batch is made.
 #[derive(Debug)]
 enum Values {
-    Int { values: Vec<i64>, min: i64, max: i64 },
-    Unsigned { values: Vec<u64>, max: u64 },
+    Int {
+        values: Vec<i64>,
+        min: i64,
+        max: i64,
+    },
+    Unsigned {
+        values: Vec<u64>,
+        max: u64,
+    },
     Float32(Vec<f32>),
     Float64(Vec<f64>),
     Bool(BooleanBufferBuilder),
-    Decimal { values: Vec<i128>, precision: u8, scale: i8 },
+    Decimal {
+        values: Vec<i128>,
+        precision: u8,
+        scale: i8,
+    },
     Date(Vec<i64>),
-    Timestamp { values: Vec<i64>, form: TimestampForm, last: LastDay },
+    Timestamp {
+        values: Vec<i64>,
+        form: TimestampForm,
+        last: LastDay,
+    },
     /// `offsets` has one entry more than there are rows.
-    Text { bytes: Vec<u8>, offsets: Vec<i32> },
+    Text {
+        bytes: Vec<u8>,
+        offsets: Vec<i32>,
+    },
 }
 
 /// A growing column.
@@ -77,7 +95,9 @@ impl Column {
     /// Makes room for `rows` more.
     pub(super) fn reserve(&mut self, rows: usize) {
         match &mut self.values {
-            Values::Int { values, .. } | Values::Date(values) | Values::Timestamp { values, .. } => values.reserve(rows),
+            Values::Int { values, .. } | Values::Date(values) | Values::Timestamp { values, .. } => {
+                values.reserve(rows);
+            }
             Values::Unsigned { values, .. } => values.reserve(rows),
             Values::Float64(values) => values.reserve(rows),
             Values::Float32(values) => values.reserve(rows),
@@ -127,16 +147,17 @@ impl Column {
     pub(super) fn append(&mut self, text: &[u8], quoted: bool, dialect: &Dialect) -> Result<()> {
         if self.is_null(text, quoted, dialect) {
             if !self.field.is_nullable() {
-                return Err(self.error("found NULL", text));
+                let null = format!("NULL '{}'", shown(text));
+                return Err(self.error(if text.is_empty() { "an empty field" } else { &null }));
             }
             self.append_null();
             return Ok(());
         }
         let Ok(text) = std::str::from_utf8(text) else {
-            return Err(self.error("found bytes that are no UTF-8:", text));
+            return Err(self.error(&format!("bytes that are no UTF-8: '{}'", shown(text))));
         };
         if !self.append_text(text) {
-            return Err(self.error("found", text.as_bytes()));
+            return Err(self.error(&format!("'{}'", shown(text.as_bytes()))));
         }
         self.nulls.append_non_null();
         Ok(())
@@ -198,22 +219,18 @@ impl Column {
         }
     }
 
-    fn error(&self, found: &str, text: &[u8]) -> Error {
+    fn error(&self, found: &str) -> Error {
         let expected = type_name(self.field.data_type());
         let not_null = if self.field.is_nullable() { "" } else { " NOT NULL" };
-        let shown = shown(text);
-        let found = if found == "found NULL" && text.is_empty() {
-            "found an empty field".to_owned()
-        } else {
-            format!("{found} '{shown}'")
-        };
-        Error::user(format!("expected {expected}{not_null}, {found}")).at("column", self.field.name())
+        Error::user(format!("expected {expected}{not_null}, found {found}")).at("column", self.field.name())
     }
 
     /// Forgets all but the first `rows`.
     pub(super) fn truncate(&mut self, rows: usize) {
         match &mut self.values {
-            Values::Int { values, .. } | Values::Date(values) | Values::Timestamp { values, .. } => values.truncate(rows),
+            Values::Int { values, .. } | Values::Date(values) | Values::Timestamp { values, .. } => {
+                values.truncate(rows);
+            }
             Values::Unsigned { values, .. } => values.truncate(rows),
             Values::Float64(values) => values.truncate(rows),
             Values::Float32(values) => values.truncate(rows),
@@ -292,8 +309,12 @@ fn ints(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Re
         DataType::Int32 => Ok(narrow::<Int32Type, _>(&values, nulls)),
         DataType::Date32 => Ok(narrow::<Date32Type, _>(&values, nulls)),
         DataType::Timestamp(TimeUnit::Second, _) => primitive::<TimestampSecondType>(values, nulls, data_type),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => primitive::<TimestampMillisecondType>(values, nulls, data_type),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => primitive::<TimestampMicrosecondType>(values, nulls, data_type),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            primitive::<TimestampMillisecondType>(values, nulls, data_type)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            primitive::<TimestampMicrosecondType>(values, nulls, data_type)
+        }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => primitive::<TimestampNanosecondType>(values, nulls, data_type),
         _ => primitive::<Int64Type>(values, nulls, data_type),
     }

@@ -249,9 +249,12 @@ impl Rows<'_> {
                     Field::Malformed(end) => return Err(malformed(&rest[end..])),
                     Field::Whole { text, quoted, doubled, length, breaks } => {
                         if let Some(column) = column {
-                            match self.dialect.quote.filter(|_| doubled) {
-                                Some(quote) => column.append(&undouble(text, quote), quoted, self.dialect)?,
-                                None => column.append(text, quoted, self.dialect)?,
+                            let appended = match self.dialect.quote.filter(|_| doubled) {
+                                Some(quote) => column.append(&undouble(text, quote), quoted, self.dialect),
+                                None => column.append(text, quoted, self.dialect),
+                            };
+                            if let Err(e) = appended {
+                                return bad_row(bytes, self.fields.len(), self.dialect, Some(e));
                             }
                         }
                         lines += breaks;
@@ -260,7 +263,7 @@ impl Rows<'_> {
                 },
             };
             if (bytes[at] == b'\n') != (index == last) {
-                return wrong_count(bytes, self.fields.len(), self.dialect);
+                return bad_row(bytes, self.fields.len(), self.dialect, None);
             }
             at += 1;
         }
@@ -290,15 +293,20 @@ fn each_field(bytes: &[u8], dialect: &Dialect, mut take: impl FnMut(&[u8])) -> R
     }
 }
 
-/// The error for a row that has not as many fields as it should.
-fn wrong_count(bytes: &[u8], expected: usize, dialect: &Dialect) -> Result<Row> {
+/// The error of a row: `error` of one of its fields, unless the fault is that there are not `expected` of them.
+fn bad_row(bytes: &[u8], expected: usize, dialect: &Dialect, error: Option<Error>) -> Result<Row> {
     let mut found = 0;
     let Row::Whole(length, _) = each_field(bytes, dialect, |_| found += 1)? else {
         return Ok(Row::Partial);
     };
-    let s = if expected == 1 { "" } else { "s" };
-    let text = shown(bytes[..length].trim_ascii_end());
-    Err(Error::user(format!("expected {expected} field{s}, found {found}: '{text}'")))
+    match error {
+        Some(error) if found == expected => Err(error),
+        _ => {
+            let s = if expected == 1 { "" } else { "s" };
+            let text = shown(bytes[..length].trim_ascii_end());
+            Err(Error::user(format!("expected {expected} field{s}, found {found}: '{text}'")))
+        }
+    }
 }
 
 enum Skipped {

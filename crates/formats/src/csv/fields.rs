@@ -1,6 +1,6 @@
 //! Where a field begins and ends, and what is in it when the quotes are gone. It knows no types.
 
-use memchr::{memchr, memchr2, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::Dialect;
 
@@ -61,6 +61,8 @@ fn quoted(bytes: &[u8], quote: u8, delimiter: u8) -> Field<'_> {
         (next, _) if next == delimiter || next == b'\n' => end,
         (b'\r', Some(b'\n')) => end + 1,
         (b'\r', None) => return Field::Partial,
+        // The rest of the line belongs into the error.
+        _ if memchr(b'\n', &bytes[end..]).is_none() => return Field::Partial,
         _ => return Field::Malformed(end),
     };
     let text = &bytes[1..end - 1];

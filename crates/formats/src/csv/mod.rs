@@ -70,7 +70,8 @@ impl Dialect {
         let in_values = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.: ".contains(&byte);
         let like_number = |byte: u8| byte.is_ascii_digit() || b"+-".contains(&byte);
         let null_start = null_literal.as_ref().and_then(|literal| literal.first());
-        let plain = !in_values(delimiter) && !quote.is_some_and(in_values) && !null_start.is_some_and(|b| like_number(*b));
+        let plain =
+            !in_values(delimiter) && !quote.is_some_and(in_values) && !null_start.is_some_and(|b| like_number(*b));
         Ok(Self { delimiter, quote, null_literal, comment, plain })
     }
 }

@@ -3,6 +3,7 @@
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use flott_core::{Error, Result};
+use memchr::memchr;
 
 use super::{CsvOptions, Dialect};
 use crate::text::{Style, type_name, write_value};
@@ -118,12 +119,13 @@ fn write_text(text: &str, quote: Option<u8>, out: &mut Vec<u8>) {
         out.extend_from_slice(text.as_bytes());
         return;
     };
+    let mut rest = text.as_bytes();
     out.push(quote);
-    for byte in text.bytes() {
-        if byte == quote {
-            out.push(quote);
-        }
-        out.push(byte);
+    while let Some(at) = memchr(quote, rest) {
+        out.extend_from_slice(&rest[..=at]);
+        out.push(quote);
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
     out.push(quote);
 }

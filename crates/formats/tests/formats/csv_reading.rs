@@ -61,7 +61,11 @@ fn null() {
     check(
         &CsvOptions { null_literal: Some("NA".into()), ..CsvOptions::default() },
         &[
-            ("a BIGINT, b STRING", "NA,NA\n,\nNAN,\"NA\"", "[null, null] [null, ] error: expected BIGINT, found 'NAN' (column a, line 3)"),
+            (
+                "a BIGINT, b STRING",
+                "NA,NA\n,\nNAN,\"NA\"",
+                "[null, null] [null, ] error: expected BIGINT, found 'NAN' (column a, line 3)",
+            ),
             ("a BIGINT, b STRING", "1,\"NA\"\n", "[1, NA]"),
             ("a BIGINT, b STRING!", "1,NA\n", "error: expected STRING NOT NULL, found NULL 'NA' (column b, line 1)"),
         ],
@@ -81,8 +85,16 @@ fn numbers() {
             ("a TINYINT", "128", "error: expected TINYINT, found '128' (column a, line 1)"),
             ("a INT, b INT", "2147483647,-2147483648", "[2147483647, -2147483648]"),
             ("a INT", "-2147483649", "error: expected INT, found '-2147483649' (column a, line 1)"),
-            ("a BIGINT, b BIGINT", "9223372036854775807,-9223372036854775808", "[9223372036854775807, -9223372036854775808]"),
-            ("a BIGINT", "9223372036854775808", "error: expected BIGINT, found '9223372036854775808' (column a, line 1)"),
+            (
+                "a BIGINT, b BIGINT",
+                "9223372036854775807,-9223372036854775808",
+                "[9223372036854775807, -9223372036854775808]",
+            ),
+            (
+                "a BIGINT",
+                "9223372036854775808",
+                "error: expected BIGINT, found '9223372036854775808' (column a, line 1)",
+            ),
             ("a BIGINT, b BIGINT", "+7, 8 \n0000000000000000000012,-0", "[7, 8] [12, 0]"),
             ("a BIGINT", "1\n2\nx1\n", "[1] [2] error: expected BIGINT, found 'x1' (column a, line 3)"),
             ("a BIGINT", "1.0", "error: expected BIGINT, found '1.0' (column a, line 1)"),
@@ -116,7 +128,11 @@ fn dates_and_times() {
     check(
         &CsvOptions::default(),
         &[
-            ("a DATE, b DATE", "2024-02-29,1969-12-31\n0001-01-01,9999-12-31", "[2024-02-29, 1969-12-31] [0001-01-01, 9999-12-31]"),
+            (
+                "a DATE, b DATE",
+                "2024-02-29,1969-12-31\n0001-01-01,9999-12-31",
+                "[2024-02-29, 1969-12-31] [0001-01-01, 9999-12-31]",
+            ),
             ("a DATE", "2023-02-29", "error: expected DATE, found '2023-02-29' (column a, line 1)"),
             ("a DATE", "1900-02-29", "error: expected DATE, found '1900-02-29' (column a, line 1)"),
             ("a DATE", "2024-13-01", "error: expected DATE, found '2024-13-01' (column a, line 1)"),
@@ -130,13 +146,37 @@ fn dates_and_times() {
             ),
             ("a TIMESTAMP(3)", "2024-01-01 00:00:00.1239", "[2024-01-01T00:00:00.123]"),
             ("a TIMESTAMP(9)", "2024-01-01 00:00:00.123456789", "[2024-01-01T00:00:00.123456789]"),
-            ("a TIMESTAMP(9)", "2300-01-01 00:00:00", "error: expected TIMESTAMP(9), found '2300-01-01 00:00:00' (column a, line 1)"),
+            (
+                "a TIMESTAMP(9)",
+                "2300-01-01 00:00:00",
+                "error: expected TIMESTAMP(9), found '2300-01-01 00:00:00' (column a, line 1)",
+            ),
             ("a TIMESTAMP(3)", "2024-01-01", "error: expected TIMESTAMP(3), found '2024-01-01' (column a, line 1)"),
-            ("a TIMESTAMP(3)", "2024-01-01 24:00:00", "error: expected TIMESTAMP(3), found '2024-01-01 24:00:00' (column a, line 1)"),
-            ("a TIMESTAMP(3)", "2024-01-01 00:00:00.", "error: expected TIMESTAMP(3), found '2024-01-01 00:00:00.' (column a, line 1)"),
-            ("a TIMESTAMP(3)", "2024-01-01 00:00:00+01:00", "error: expected TIMESTAMP(3), found '2024-01-01 00:00:00+01:00' (column a, line 1)"),
-            ("a LTZ(3)", "2024-01-01 00:00:00+01:00\n2024-01-01T00:00:00Z\n2024-01-01 00:00:00", "[2023-12-31T23:00:00Z] [2024-01-01T00:00:00Z] [2024-01-01T00:00:00Z]"),
-            ("a LTZ(3)Berlin", "2024-01-01 00:00:00", "error: expected TIMESTAMP_LTZ(3), found '2024-01-01 00:00:00' (column a, line 1)"),
+            (
+                "a TIMESTAMP(3)",
+                "2024-01-01 24:00:00",
+                "error: expected TIMESTAMP(3), found '2024-01-01 24:00:00' (column a, line 1)",
+            ),
+            (
+                "a TIMESTAMP(3)",
+                "2024-01-01 00:00:00.",
+                "error: expected TIMESTAMP(3), found '2024-01-01 00:00:00.' (column a, line 1)",
+            ),
+            (
+                "a TIMESTAMP(3)",
+                "2024-01-01 00:00:00+01:00",
+                "error: expected TIMESTAMP(3), found '2024-01-01 00:00:00+01:00' (column a, line 1)",
+            ),
+            (
+                "a LTZ(3)",
+                "2024-01-01 00:00:00+01:00\n2024-01-01T00:00:00Z\n2024-01-01 00:00:00",
+                "[2023-12-31T23:00:00Z] [2024-01-01T00:00:00Z] [2024-01-01T00:00:00Z]",
+            ),
+            (
+                "a LTZ(3)Berlin",
+                "2024-01-01 00:00:00",
+                "error: expected TIMESTAMP_LTZ(3), found '2024-01-01 00:00:00' (column a, line 1)",
+            ),
         ],
     );
 }
@@ -149,9 +189,21 @@ fn malformed_rows() {
             ("a BIGINT, b BIGINT", "1,2\n3\n", "[1, 2] error: expected 2 fields, found 1: '3' (line 2)"),
             ("a BIGINT, b BIGINT", "1,2\n3,4,5\r\n", "[1, 2] error: expected 2 fields, found 3: '3,4,5' (line 2)"),
             ("a BIGINT, b BIGINT", "1,2,\n", "error: expected 2 fields, found 3: '1,2,' (line 1)"),
-            ("a STRING, b BIGINT", "\"x\n\ny\",1\nz,a\n", "[x\n\ny, 1] error: expected BIGINT, found 'a' (column b, line 4)"),
-            ("a STRING, b BIGINT", "\"x\"y,1\n", "error: expected a delimiter after the closing quote, found 'y,1' (line 1)"),
-            ("a STRING, b BIGINT", "x,1\n\"y,1\n", "[x, 1] error: expected a closing quote, found the end of the input (line 2)"),
+            (
+                "a STRING, b BIGINT",
+                "\"x\n\ny\",1\nz,a\n",
+                "[x\n\ny, 1] error: expected BIGINT, found 'a' (column b, line 4)",
+            ),
+            (
+                "a STRING, b BIGINT",
+                "\"x\"y,1\n",
+                "error: expected a delimiter after the closing quote, found 'y,1' (line 1)",
+            ),
+            (
+                "a STRING, b BIGINT",
+                "x,1\n\"y,1\n",
+                "[x, 1] error: expected a closing quote, found the end of the input (line 2)",
+            ),
             ("a BYTES", "", "refused: CSV has no form for the type BYTES (column a)"),
         ],
     );
@@ -177,7 +229,10 @@ fn options() {
     // A delimiter that is part of values: the field ends at the first one all the same.
     check(
         &options('-', None, None),
-        &[("a BIGINT, b BIGINT", "1-2\n", "[1, 2]"), ("a DATE", "2024-01-01", "error: expected 1 field, found 3: '2024-01-01' (line 1)")],
+        &[
+            ("a BIGINT, b BIGINT", "1-2\n", "[1, 2]"),
+            ("a DATE", "2024-01-01", "error: expected 1 field, found 3: '2024-01-01' (line 1)"),
+        ],
     );
     check(&options(' ', None, None), &[("a STRING, b TIMESTAMP(0)", "x 2024-01-01T00:00:00", "[x, 2024-01-01T00:00]")]);
     for (refused, why) in [
@@ -232,6 +287,7 @@ fn in_parts_line_breaks_are_refused() {
     decoder.refuse_line_breaks(true);
     let (batches, error) = drain(&mut decoder, b"x\n\"y\nz\"\n", 100, 10);
     assert_eq!(shown(&batches), "[x]");
-    let expected = "found an end of line inside quotes in a file that is read in parts; set splittable to false (line 2)";
+    let expected =
+        "found an end of line inside quotes in a file that is read in parts; set splittable to false (line 2)";
     assert_eq!(error.unwrap().to_string(), expected);
 }

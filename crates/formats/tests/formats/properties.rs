@@ -9,6 +9,7 @@ use arrow_array::{
 use flott_formats::Decoder;
 use flott_formats::csv::{CsvDecoder, CsvOptions, CsvWriter};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::support::{csv, drain, schema, shown, with_nullable};
 
@@ -71,7 +72,14 @@ fn nearly_csv() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(byte, 0..200)
 }
 
+/// The same cases in every run.
+fn config() -> ProptestConfig {
+    ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn what_was_written_reads_back(
         rows in proptest::collection::vec(row(), 0..20),

@@ -6,9 +6,9 @@ use flott_core::Namespace;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slices {
     /// At least 1.
-    pub(super) size: i64,
-    /// May be negative.
-    pub(super) offset: i64,
+    size: i64,
+    /// In `0..size`, so that taking it from a time overflows only at the very beginning of time.
+    offset: i64,
 }
 
 /// The slices of a batch.
@@ -24,12 +24,16 @@ pub(super) enum SlicesOf {
 }
 
 impl Slices {
+    /// Slices of `size` ms, at least 1; the offset may be negative.
+    pub(super) fn new(size: i64, offset: i64) -> Self {
+        Self { size, offset: offset.rem_euclid(size) }
+    }
+
     /// The slice of one time. Bounds stop at the ends of time.
     #[inline]
     pub(super) fn slice(self, time: i64) -> Namespace {
-        // Floor, not truncation: -1 falls in [-size, 0). The offset is reduced first so that nothing overflows
-        // but at the very ends of time.
-        let since = time.wrapping_sub(self.offset.rem_euclid(self.size));
+        // Floor, not truncation: -1 falls in [-size, 0).
+        let since = time.wrapping_sub(self.offset);
         let start = time.saturating_sub(since.rem_euclid(self.size));
         Namespace(start, start.saturating_add(self.size))
     }
@@ -78,9 +82,9 @@ mod tests {
             (1, 5, -7, -7),
         ];
         for (size, offset, time, start) in table {
-            assert_eq!(Slices { size, offset }.slice(time), Namespace(start, start + size), "{size} {offset} {time}");
+            assert_eq!(Slices::new(size, offset).slice(time), Namespace(start, start + size), "{size} {offset} {time}");
         }
-        let day = Slices { size: 86_400_000, offset: -28_800_000 };
+        let day = Slices::new(86_400_000, -28_800_000);
         for time in [i64::MIN, i64::MIN + 1, i64::MAX] {
             let slice = day.slice(time);
             assert!(slice.0 <= time && time <= slice.1, "{slice:?}");
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_batch_of_one_slice_is_found_out() {
-        let slices = Slices { size: 10, offset: 0 };
+        let slices = Slices::new(10, 0);
         let mut each = Vec::new();
         assert_eq!(slices.of(&[3, 0, 9], &mut each), SlicesOf::One(Namespace(0, 10)));
         assert_eq!(slices.of(&[3, -1, 12, 13], &mut each), SlicesOf::Each { earliest: Namespace(-10, 0) });

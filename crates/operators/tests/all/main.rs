@@ -1,7 +1,5 @@
 //! Every operator's tables (`tests/tables`), and properties that tables cannot say.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[allow(unreachable_pub, dead_code)]
-#[path = "../../../testing/src/harness/mod.rs"]
-mod harness;
 mod tables;
 mod window_aggregate;

@@ -7,14 +7,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use flott_core::{Batch, Error, Registry, RequestOrder, Result};
 use flott_operators::async_request;
-
-use crate::harness;
+use flott_testing::harness;
 
 /// All operators of the crate, the `hashmap` backend, and the closures that tables name.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     flott_operators::register_all(&mut registry);
-    registry.add_backend("hashmap", Arc::new(flott_state::HashMapBackend::default()));
+    registry.add_backend("hashmap", Arc::new(flott_state::HashMapBackend));
     for (name, order, rows_per_request) in [
         ("double_ordered", RequestOrder::Ordered, 1),
         ("double_unordered", RequestOrder::Unordered, 1),

@@ -6,9 +6,9 @@ use flott_core::{InputId, Timestamp};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::harness::driver::Driver;
-use crate::harness::table::{Command, Setup, Table};
 use crate::tables::registry;
+use flott_testing::harness::driver::Driver;
+use flott_testing::harness::table::{Command, Setup, Table};
 
 fn setup(size: i64, offset: i64) -> Setup {
     let text = format!(

@@ -160,13 +160,8 @@ fn at_channel(error: Error, channel: ChannelId) -> Error {
 impl Connection {
     pub(super) fn new(peer: HostId, address: SocketAddr) -> (Self, oneshot::Receiver<Handlers>) {
         let (start, started) = oneshot::channel();
-        let shared = Shared {
-            peer,
-            address,
-            outbound: Arc::default(),
-            receivers: Mutex::default(),
-            senders: Mutex::default(),
-        };
+        let shared =
+            Shared { peer, address, outbound: Arc::default(), receivers: Mutex::default(), senders: Mutex::default() };
         (Self { shared: Arc::new(shared), start: Arc::new(Mutex::new(Some(start))) }, started)
     }
 
@@ -366,6 +361,8 @@ fn number(body: &[u8]) -> u32 {
 /// The life of a connection.
 pub(super) async fn drive(shared: Arc<Shared>, stream: TcpStream, started: oneshot::Receiver<Handlers>) {
     let started = tokio::select! {
+        // Whoever has started the connection is told how it ended, even if it failed at the same time.
+        biased;
         started = started => started.ok(),
         _ = shared.outbound.failure() => None,
     };

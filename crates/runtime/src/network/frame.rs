@@ -99,7 +99,8 @@ impl FrameHeader {
     /// Reads a header and refuses what no peer of this version writes.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let broken = |expected: String| Error::external(format!("the peer broke the protocol: expected {expected}")).final_();
+        let broken =
+            |expected: String| Error::external(format!("the peer broke the protocol: expected {expected}")).final_();
         let kind = FrameKind::from_byte(bytes[16])
             .ok_or_else(|| broken(format!("a frame of kind 1 to 7, found kind {}", bytes[16])))?;
         if bytes[17..] != [0; 3] {

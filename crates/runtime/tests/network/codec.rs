@@ -27,13 +27,13 @@ fn word(random: &mut SmallRng) -> String {
 /// A column of one of eleven layouts.
 fn column(random: &mut SmallRng, rows: usize) -> ArrayRef {
     match random.random_range(0..11) {
-        0 => Arc::new(Int32Array::from(nullable(random, rows, |r| r.random()))),
-        1 => Arc::new(BooleanArray::from(nullable(random, rows, |r| r.random()))),
-        2 => Arc::new(Float64Array::from(nullable(random, rows, |r| r.random()))),
+        0 => Arc::new(Int32Array::from(nullable(random, rows, Rng::random))),
+        1 => Arc::new(BooleanArray::from(nullable(random, rows, Rng::random))),
+        2 => Arc::new(Float64Array::from(nullable(random, rows, Rng::random))),
         3 => Arc::new(StringArray::from(nullable(random, rows, word))),
         4 => Arc::new(BinaryArray::from_iter(nullable(random, rows, word))),
         5 => Arc::new(Decimal128Array::from(nullable(random, rows, |r| r.random_range(-9..10)))),
-        6 => Arc::new(TimestampMillisecondArray::from(nullable(random, rows, |r| r.random()))),
+        6 => Arc::new(TimestampMillisecondArray::from(nullable(random, rows, Rng::random))),
         7 => Arc::new(NullArray::new(rows)),
         8 => Arc::new((0..rows).map(|_| random.random::<u64>()).collect::<UInt64Array>()),
         9 => {

@@ -8,10 +8,10 @@ use flott_core::{Error, ErrorDomain, Result, StreamElement, SystemThreads, Times
 use flott_plan::HostId;
 use flott_runtime::codec;
 use flott_runtime::network::frame::{FrameHeader, FrameKind, HEADER_BYTES, MAX_BODY_BYTES, NO_CHANNEL};
-use flott_runtime::network::handshake::{MAGIC, PROTOCOL_VERSION, PREFIX_BYTES};
+use flott_runtime::network::handshake::{MAGIC, PREFIX_BYTES, PROTOCOL_VERSION};
 use flott_runtime::network::{Hello, Network, NetworkOptions};
 
-use super::{End, anywhere, batch, hello, id, listen, network, numbers, pair, start};
+use super::{End, anywhere, batch, hello, id, listen, network, numbers, pair, spawn, start};
 
 /// The error without the port of the peer, which is another each time.
 fn plain(error: &Error) -> String {
@@ -58,11 +58,7 @@ fn a_peer_that_is_none_is_refused() {
             "the peer belongs to another job or to another attempt of this one (host 5, peer P)",
         ),
         (vec![], ErrorDomain::External, "the peer ended the connection before it said who it is (peer P)"),
-        (
-            MAGIC.to_vec(),
-            ErrorDomain::External,
-            "the peer ended the connection before it said who it is (peer P)",
-        ),
+        (MAGIC.to_vec(), ErrorDomain::External, "the peer ended the connection before it said who it is (peer P)"),
     ];
     let network = network();
     let (listener, peers) = listen(&network, 1);
@@ -83,21 +79,25 @@ fn a_peer_that_is_none_is_refused() {
 fn connect_to(network: &Network, bytes: &[u8]) -> Error {
     let listener = TcpListener::bind(anywhere()).unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut peer = listener.accept().unwrap().0;
-            peer.write_all(bytes).unwrap();
-            peer.read_to_end(&mut Vec::new()).unwrap_or_default();
-        });
-        network.connect(address, hello(0)).err().unwrap()
-    })
+    let bytes = bytes.to_vec();
+    let joined = spawn(move || {
+        let mut peer = listener.accept().unwrap().0;
+        peer.write_all(&bytes).unwrap();
+        peer.read_to_end(&mut Vec::new()).unwrap_or_default();
+    });
+    let error = network.connect(address, hello(0)).err().unwrap();
+    joined();
+    error
 }
 
 #[test]
 fn the_side_that_connects_finds_the_same_errors() {
     assert_eq!(PROTOCOL_VERSION, 1);
     let network = network();
-    assert!(plain(&connect_to(&network, &other_version())).contains("version 2 of flott's network protocol, this process version 1"));
+    assert!(
+        plain(&connect_to(&network, &other_version()))
+            .contains("version 2 of flott's network protocol, this process version 1")
+    );
     assert!(plain(&connect_to(&network, b"SSH-2.0-OpenSSH")).contains(r#"found "SSH-2.0-""#));
     let nobody = { TcpListener::bind(anywhere()).unwrap().local_addr().unwrap() };
     let error = network.connect(nobody, hello(0)).err().unwrap();
@@ -162,15 +162,15 @@ fn a_peer_that_breaks_the_protocol_fails_the_connection() {
     let broke = "the peer broke the protocol: expected";
     let cases: [(Vec<u8>, String); 13] = [
         (with(16, &[9]), format!("{broke} a frame of kind 1 to 7, found kind 9 (host 0, peer P)")),
-        (with(17, &[0, 1, 0]), format!("{broke} three zero bytes after the kind of a frame, found [0, 1, 0] (host 0, peer P)")),
+        (
+            with(17, &[0, 1, 0]),
+            format!("{broke} three zero bytes after the kind of a frame, found [0, 1, 0] (host 0, peer P)"),
+        ),
         (
             with(12, &(MAX_BODY_BYTES + 1).to_le_bytes()),
             format!("{broke} a frame of at most 268435456 bytes, found 268435457 (host 0, peer P)"),
         ),
-        (
-            [with(16, &[4]), vec![0; 8]].concat(),
-            format!("{broke} 4 bytes in a Credit frame, found 0 (host 0, peer P)"),
-        ),
+        ([with(16, &[4]), vec![0; 8]].concat(), format!("{broke} 4 bytes in a Credit frame, found 0 (host 0, peer P)")),
         // Credit was 2.
         ([&data[..], &data, &watermark, &data].concat(), format!("the peer sent a batch without credit {at}{fault}")),
         (disguised, format!("the peer sent a Event frame that holds none {at}{fault}")),
@@ -193,10 +193,7 @@ fn a_peer_that_breaks_the_protocol_fails_the_connection() {
             frame(FrameKind::Data, 0, &encoded(&batch(0..10))[..40]),
             format!("an element from another process or a snapshot is cut short {at}"),
         ),
-        (
-            frame(FrameKind::Event, 0, &[]),
-            format!("an element from another process or a snapshot is cut short {at}"),
-        ),
+        (frame(FrameKind::Event, 0, &[]), format!("an element from another process or a snapshot is cut short {at}")),
         (frame(FrameKind::Event, 0, &[1, 99]), format!("cannot decode stored bytes: {} {at}{fault}", postcard_says())),
         (
             vec![],

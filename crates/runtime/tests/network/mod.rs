@@ -1,12 +1,13 @@
 //! Socket channels over real loopback connections. Here: what the tests share.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod channels;
 mod codec;
 mod faults;
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::task::{Wake, Waker};
 use std::thread::Thread;
 

@@ -221,6 +221,28 @@ pub(crate) fn a_window_is_read_and_dropped_in_chunks(backend: &dyn StateBackend)
     assert_eq!(state.slots_of(id, windows[1], 5000).unwrap().len(), 1000);
 }
 
+pub(crate) fn memory_stays_flat_over_windows(backend: &dyn StateBackend) {
+    let mut state = create(backend, &[DataType::Utf8]);
+    let id = state.open_table("t", true).unwrap();
+    let count = state.value::<i64>(id, "count").unwrap();
+    let mut held = Vec::new();
+    for start in 0..2000 {
+        let window = Namespace(start, start + 1);
+        for slot in locate(&mut *state, id, &texts(&["a", "b", "c"]), window) {
+            state.get_mut(count).unwrap().update(slot, start);
+        }
+        if start > 0 {
+            let past = state.slots_of(id, Namespace(start - 1, start), 10).unwrap();
+            assert_eq!(past.len(), 3);
+            state.clear(id, &past);
+        }
+        state.end_call().unwrap();
+        held.push(state.num_bytes());
+    }
+    // Two windows are held at once at most, and so it is from the third on.
+    assert_eq!(held[1999], held[10]);
+}
+
 pub(crate) fn slots_beside(backend: &dyn StateBackend) {
     let keys = [numbers(&[1, 2]), texts(&["a", "b"])];
     let with_null = Keys::of(vec![Arc::new(Int64Array::from(vec![None, Some(0)]))]).unwrap();

@@ -1,5 +1,6 @@
 //! What a state backend promises (`conformance`, `timers`, `restore`: tables; `model`: random operations against a
 //! model), once for every backend, and the bytes of a snapshot (`encoding`).
+#![allow(clippy::unwrap_used, reason = "a test's helpers are tests")]
 
 mod conformance;
 mod encoding;
@@ -19,7 +20,7 @@ macro_rules! backends {
             backends!(@tests $new, conformance: [
                 equal_keys_share_a_slot, namespaces_tell_slots_apart, equal_hashes_are_not_equal_keys,
                 empty_slots_are_freed, nulls_left_by_value_mut_are_freed_after_a_snapshot,
-                a_window_is_read_and_dropped_in_chunks, slots_beside, merging, every_kind_of_state, many_keys,
+                a_window_is_read_and_dropped_in_chunks, memory_stays_flat_over_windows, slots_beside, merging, every_kind_of_state, many_keys,
                 misuse_is_refused
             ]);
             backends!(@tests $new, timers: [

@@ -12,13 +12,11 @@ const INT: [DataType; 1] = [DataType::Int64];
 const EVENT: TimeDomain = TimeDomain::EventTime;
 const W: Namespace = Namespace(0, 10);
 
+/// When, key, namespace.
+type Fired = (i64, i64, Namespace);
+
 /// Fires what is due in one call: (at, key, namespace) of each, and whether more are due.
-fn fire(
-    state: &mut dyn KeyedState,
-    domain: TimeDomain,
-    up_to: i64,
-    limit: usize,
-) -> (Vec<(i64, i64, Namespace)>, bool) {
+fn fire(state: &mut dyn KeyedState, domain: TimeDomain, up_to: i64, limit: usize) -> (Vec<Fired>, bool) {
     let mut timers = Vec::new();
     let more = state.due_timers(domain, Timestamp(up_to), limit, &mut timers).unwrap();
     let fired = timers
@@ -41,7 +39,7 @@ fn open(state: &mut dyn KeyedState) -> (TableId, TimerState) {
     (table, state.timers(table, "timers", EVENT).unwrap())
 }
 
-fn register(state: &mut dyn KeyedState, (table, timers): (TableId, TimerState), all: &[(i64, i64, Namespace)]) {
+fn register(state: &mut dyn KeyedState, (table, timers): (TableId, TimerState), all: &[Fired]) {
     for (at, key, namespace) in all {
         let slot = slot(state, table, *key, *namespace);
         state.get_mut(timers).unwrap().register(slot, Timestamp(*at));
@@ -67,7 +65,7 @@ pub(crate) fn fire_once_in_order(backend: &dyn StateBackend) {
 
     assert_eq!(state.next_timer(EVENT), Some(Timestamp(-5)));
     assert_eq!(state.next_timer(TimeDomain::ProcessingTime), None);
-    let table: [(i64, &[(i64, i64, Namespace)]); 5] = [
+    let table: [(i64, &[Fired]); 5] = [
         (-6, &[]),
         (49, &[(-5, 3, Namespace::VOID), (10, 2, W)]),
         (49, &[]),

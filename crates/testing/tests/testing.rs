@@ -1,0 +1,3 @@
+//! Whole jobs through every machine: threads and the simulator.
+
+mod jobs;

@@ -1,0 +1,19 @@
+//! Everything a plan from Python can name.
+
+use std::sync::Arc;
+
+use flott_connectors::collection::CollectSink;
+use flott_core::Registry;
+
+/// The name of the sink that hands rows back to the program.
+const COLLECT: &str = "collect";
+
+/// The registry of this process; what a job collects ends in `collected`.
+pub(crate) fn registry(collected: &CollectSink) -> Registry {
+    let mut registry = Registry::default();
+    flott_connectors::register_all(&mut registry);
+    collected.register(&mut registry, COLLECT);
+    registry.add_operator(flott_python::PythonFactory::NAME, Arc::new(flott_python::PythonFactory));
+    registry.add_backend("hashmap", Arc::new(flott_state::HashMapBackend));
+    registry
+}
