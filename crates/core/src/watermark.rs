@@ -13,7 +13,7 @@ pub struct WatermarkStrategy {
     pub time_column: Option<usize>,
     /// How late a row may be behind the latest row before it, in ms (Flink's bounded out-of-orderness; 0: monotonous).
     pub out_of_orderness_ms: u64,
-    /// Rows between watermarks; at least 1.
+    /// Rows between watermarks; in a plan at least 1. 0 asks the front end for the job's `flott.watermark.rows`.
     pub every_rows: u32,
     /// A source without rows for so long (ms, processing time) holds nobody back; `None`: it does.
     pub idle_after_ms: Option<u64>,
@@ -28,16 +28,13 @@ impl WatermarkStrategy {
     /// assert_eq!(strategy.time_column, Some(2));
     /// ```
     pub fn for_bounded_out_of_orderness(ms: u64) -> Self {
-        Self { time_column: None, out_of_orderness_ms: ms, every_rows: Self::EVERY_ROWS, idle_after_ms: None }
+        Self { time_column: None, out_of_orderness_ms: ms, every_rows: 0, idle_after_ms: None }
     }
 
     /// Rows come in the order of their event time.
     pub fn for_monotonous_timestamps() -> Self {
         Self::for_bounded_out_of_orderness(0)
     }
-
-    /// The default of `flott.watermark.rows`.
-    const EVERY_ROWS: u32 = 4096;
 
     /// The event time is in this column, counted from 0.
     #[must_use]
@@ -51,7 +48,7 @@ impl WatermarkStrategy {
         Self { idle_after_ms: Some(ms), ..self }
     }
 
-    /// A watermark follows every so many rows.
+    /// A watermark follows every so many rows, whatever the job says.
     #[must_use]
     pub fn with_every_rows(self, rows: u32) -> Self {
         Self { every_rows: rows, ..self }

@@ -71,7 +71,7 @@ impl<T: Record> Sink for CollectSink<T> {
             (0..batch.num_rows()).for_each(|row| reader.get(row).write(out));
             Ok(())
         };
-        Ok(Box::new(Writer { index: info.index, next, rows: Vec::new(), read }))
+        Ok(Box::new(Writer { task: (info.parallelism, info.index), next, rows: Vec::new(), read }))
     }
 
     fn committer(&self) -> Result<Option<Box<dyn Committer>>> {
@@ -79,12 +79,12 @@ impl<T: Record> Sink for CollectSink<T> {
     }
 }
 
-/// A committable: the writer's task (u32) and counter (u64), little-endian, by which it is known again, then rows in
-/// their stable form.
-const HEADER: usize = 12;
+/// A committable: the writer's parallelism and task (u32 each) and counter (u64), little-endian, by which it is known
+/// again, then rows in their stable form.
+const HEADER: usize = 16;
 
 struct Writer<F> {
-    index: u32,
+    task: (u32, u32),
     next: u64,
     rows: Vec<u8>,
     read: F,
@@ -100,7 +100,8 @@ impl<F: FnMut(&Batch, &mut Vec<u8>) -> Result<()> + Send> SinkWriter for Writer<
             return Ok(Vec::new());
         }
         let mut bytes = Vec::with_capacity(HEADER + self.rows.len());
-        bytes.extend(self.index.to_le_bytes());
+        bytes.extend(self.task.0.to_le_bytes());
+        bytes.extend(self.task.1.to_le_bytes());
         bytes.extend(self.next.to_le_bytes());
         bytes.append(&mut self.rows);
         self.next += 1;

@@ -1,24 +1,45 @@
-//! flott for Rust programs: the DataStream API and what it is made of, in one crate to depend on.
+//! flott for Rust programs: the DataStream API, everything built in, and what runs it, in one crate to depend on.
 //!
 //! ```
-//! use flott::{Record, StreamExecutionEnvironment};
+//! use flott::prelude::*;
 //!
-//! #[derive(Record, Clone)]
-//! struct Departure {
+//! #[derive(Record, Clone, Debug, PartialEq)]
+//! struct Departures {
 //!     origin: String,
-//!     delayed: u64,
+//!     count: u64,
 //! }
 //!
 //! let env = StreamExecutionEnvironment::new();
-//! let departures = env.from_collection(vec![Departure { origin: "JFK".to_owned(), delayed: 1 }]);
-//! departures
-//!     .key_by(|departure| departure.origin.clone())
-//!     .reduce(|a, b| Departure { delayed: a.delayed + b.delayed, ..a })
-//!     .print();
-//! assert_eq!(env.stream_graph()?.nodes.len(), 4);
+//! let flights = env.from_collection(["JFK", "LGA", "JFK"].map(str::to_owned));
+//! let busy = flights
+//!     .map(|origin| Departures { origin, count: 1 })
+//!     .key_by(|departures| departures.origin.clone())
+//!     .reduce(|a, b| Departures { count: a.count + b.count, ..a })
+//!     .filter(|departures| departures.count > 1)
+//!     .collect();
+//! env.execute("busy airports")?;
+//! assert_eq!(busy.take(), [Departures { origin: "JFK".to_owned(), count: 2 }]);
 //! # Ok::<(), flott::Error>(())
 //! ```
+//!
+//! - [`prelude`] is what most programs use; [`connectors`] are the sources and sinks that need a configuration.
+//! - [`run`] is the body of `main`: errors in plain words, exit codes, Ctrl-C.
+//! - [`LocalExecutor`] runs jobs in this process, and can be watched while it does.
+#![deny(missing_docs)]
 
-pub use flott_datastream::*;
+pub mod connectors;
+mod environment;
+mod executor;
+mod interrupt;
+pub mod prelude;
+mod report;
+
+pub use environment::StreamExecutionEnvironment;
+pub use executor::{LocalExecutor, Moment, built_ins, run};
+pub use flott_core::config::{self, Config};
 // The derive of this name refers to `::flott`, so that a program needs no other crate of ours.
 pub use flott_datastream::FacadeRecord as Record;
+pub use flott_datastream::*;
+pub use flott_runtime::local::{JobMetrics, OperatorMetrics};
+pub use interrupt::{Interrupt, is_cancelled};
+pub use report::{INTERRUPTED, report};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-use flott_core::{Batch, CheckpointBarrier, CheckpointId, NextSplit, Result};
+use flott_core::{Batch, CheckpointBarrier, CheckpointId, Error, NextSplit, Result};
 use serde::{Deserialize, Serialize};
 
 /// What the job's master tells a task, in this process or another.
@@ -28,6 +28,8 @@ pub enum TaskCommand {
 pub enum Mail {
     /// From the master.
     Command(TaskCommand),
+    /// Work done aside for the task has failed, and the task with it.
+    Broken(Error),
     /// A request of a chain node has been answered: (node, number of the request, answer).
     Response(usize, u64, Result<Batch>),
 }

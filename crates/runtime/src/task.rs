@@ -231,7 +231,7 @@ impl Task {
         if self.ended {
             if self.chain.is_finished() {
                 if let Some(barrier) = self.next_trigger()? {
-                    self.snapshotting = Snapshotting::Flushing(barrier, 0);
+                    self.flush_for(barrier);
                     return Ok(None);
                 }
                 return self.finish().map(Some);
@@ -256,7 +256,7 @@ impl Task {
         if matches!(self.input, TaskInput::Source(_))
             && let Some(barrier) = self.next_trigger()?
         {
-            self.snapshotting = Snapshotting::Flushing(barrier, 0);
+            self.flush_for(barrier);
             return Ok(true);
         }
         Ok(false)
@@ -330,10 +330,10 @@ impl Task {
             GateEvent::Batch(input, batch) => self.chain.push(Item::Batch(input, batch)),
             GateEvent::Watermark(at) => self.chain.push(Item::Watermark(at)),
             GateEvent::Idle(idle) => self.chain.push(Item::Idle(idle)),
-            GateEvent::Barrier(barrier) => self.snapshotting = Snapshotting::Flushing(barrier, 0),
+            GateEvent::Barrier(barrier) => self.flush_for(barrier),
             GateEvent::InFlight(id, recorded) => self.acknowledge(id, recorded)?,
             GateEvent::Superseded(id) => {
-                self.snapshotting = Snapshotting::No;
+                self.acknowledge_now();
                 let why = Error::external("a newer checkpoint has begun before this one was complete");
                 (self.events)(TaskEvent::Declined(self.id, id, why));
             }
@@ -341,6 +341,11 @@ impl Task {
             GateEvent::Pending => {}
         }
         Ok(())
+    }
+
+    fn flush_for(&mut self, barrier: CheckpointBarrier) {
+        self.acknowledge_now();
+        self.snapshotting = Snapshotting::Flushing(barrier, 0);
     }
 
     /// Brings the chain to rest, flushing one node after the other, then makes the cut.
@@ -370,10 +375,11 @@ impl Task {
             }
         }
         self.snapshotting = Snapshotting::Taken(barrier.id, Box::new(pending), false);
-        if let TaskInput::Source(_) = self.input {
-            if barrier.kind == CheckpointKind::Stop {
-                self.stopping = Some(barrier.id);
-            }
+        if let (TaskInput::Source(_), CheckpointKind::Stop) = (&self.input, barrier.kind) {
+            self.stopping = Some(barrier.id);
+        }
+        // No channel brings this task anything that belongs before the cut.
+        if self.ended || matches!(self.input, TaskInput::Source(_)) {
             self.acknowledge(barrier.id, Vec::new())?;
         }
         Ok(())
@@ -396,17 +402,24 @@ impl Task {
     }
 
     /// Tells the master of a snapshot to which nothing can be added any more: the barrier has left the task too, so
-    /// that one that is told to overtake finds what it overtakes. The rest of the work is done aside.
+    /// that one that is told to overtake finds what it overtakes.
     fn acknowledge_complete(&mut self) {
-        let left = |id| !self.chain.partitions.iter().any(|partition| partition.holds_barrier(id));
+        if let Snapshotting::Taken(id, _, true) = self.snapshotting
+            && !self.chain.partitions.iter().any(|partition| partition.holds_barrier(id))
+        {
+            self.acknowledge_now();
+        }
+    }
+
+    /// Tells the master of a snapshot that was cut, even of a checkpoint that was given up: what its sinks have prepared
+    /// is carried to the next one. The rest of the work is done aside.
+    fn acknowledge_now(&mut self) {
         match std::mem::replace(&mut self.snapshotting, Snapshotting::No) {
-            Snapshotting::Taken(id, pending, true) if left(id) => {
-                let (task, events) = (self.id, Arc::clone(&self.events));
-                (self.env.offload)(Box::new(move || {
-                    events(match pending.complete() {
-                        Ok(snapshot) => TaskEvent::Ack(task, id, snapshot),
-                        Err(error) => TaskEvent::Declined(task, id, error),
-                    });
+            Snapshotting::Taken(id, pending, _) => {
+                let (task, events, mailbox) = (self.id, Arc::clone(&self.events), Arc::clone(&self.mailbox));
+                (self.env.offload)(Box::new(move || match pending.complete() {
+                    Ok(snapshot) => events(TaskEvent::Ack(task, id, snapshot)),
+                    Err(error) => mailbox.post(Mail::Broken(error)),
                 }));
             }
             other => self.snapshotting = other,
@@ -449,6 +462,8 @@ impl Task {
     }
 
     fn finish(&mut self) -> Result<Step> {
+        // What was prepared for a snapshot must not be forgotten with it.
+        self.acknowledge_now();
         let committables = self.chain.prepare_commit()?;
         self.over = true;
         (self.events)(TaskEvent::Finished(self.id, committables));
@@ -458,6 +473,7 @@ impl Task {
     fn read_mail(&mut self) -> Result<()> {
         while let Some(mail) = self.mailbox.take() {
             match mail {
+                Mail::Broken(error) => return Err(error),
                 Mail::Response(node, number, answer) => self.chain.answer(node, number, answer),
                 Mail::Command(TaskCommand::Trigger(barrier)) => self.orders.push_back(Order::Trigger(barrier)),
                 Mail::Command(TaskCommand::Complete(id)) => {
@@ -493,8 +509,8 @@ impl Task {
             Snapshotting::Taken(taken, ..) => *taken,
         };
         // A cut in the middle of flushing is finished: the barrier has to reach the tasks behind this one.
-        if current <= id && matches!(self.snapshotting, Snapshotting::Taken(..)) {
-            self.snapshotting = Snapshotting::No;
+        if current <= id {
+            self.acknowledge_now();
         }
     }
 

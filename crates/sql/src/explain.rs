@@ -155,6 +155,12 @@ pub(crate) fn check_sink_column(sink: &str, column: &Column, given: &Field, expe
             type_name(found)
         ));
     }
+    if !column.flink_type.is_exact() {
+        return Err(format!(
+            "writing a {} is not supported yet (the column '{}' of the sink '{sink}'): declare a precision of 3, 6 or 9",
+            column.flink_type, column.name
+        ));
+    }
     if !column.nullable && given.is_nullable() {
         return Err(format!(
             "the column '{}' of the sink '{sink}' is NOT NULL, but '{}' of the query may be NULL",

@@ -1,10 +1,10 @@
 //! Flink SQL: a script becomes stream graphs. Nothing runs here, and DataFusion executes nothing at all.
 //!
-//! A statement's way: [`statements`] (splitter, parser on sqlparser with [`dialect`]; [`create_table`]) → [`prepare`]
-//! (what flott cannot run is refused where it stands; legacy windows; Flink's literals) → [`planner`] (DataFusion's
-//! analysis and a few optimiser rules over the [`catalog`]'s tables, with [`functions`] and [`window`]) → [`lower`]
-//! (nodes of a [`flott_plan::StreamGraph`]; [`connectors`] make sources and sinks). [`SqlEnvironment`] is the way in.
-//! [`script`] turns what is wrong into an error with line, column and caret.
+//! A statement's way: `statements` (splitter, parser on sqlparser with `dialect`; `create_table`) → `prepare`
+//! (what flott cannot run is refused where it stands; legacy windows; Flink's literals) → `planner` (DataFusion's
+//! analysis and a few optimiser rules over the `catalog`'s tables, with `functions` and `window`) → `lower`
+//! (nodes of a [`flott_plan::StreamGraph`]; `connectors` make sources and sinks). [`SqlEnvironment`] is the way in.
+//! `script` turns what is wrong into an error with line, column and caret.
 #![deny(missing_docs)]
 
 mod catalog;

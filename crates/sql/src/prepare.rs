@@ -115,6 +115,10 @@ fn prepare_select(select: &mut Select) -> Result<()> {
                 if matches!(key, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)) {
                     return Err(Fault::unsupported("GROUPING SETS, CUBE or ROLLUP", key.span()));
                 }
+                // A number is a column's position to some and a constant to others.
+                if let Expr::Value(constant) = key {
+                    return Err(Fault::unsupported("a constant in GROUP BY", constant.span));
+                }
                 visit(key)?;
             }
         }

@@ -44,7 +44,7 @@ pub enum FlinkType {
     Time(u8),
     /// `TIMESTAMP(p)`
     Timestamp(u8),
-    /// `TIMESTAMP_LTZ(p)`
+    /// `TIMESTAMP_LTZ(p)`; the session's time zone is UTC
     TimestampLtz(u8),
 }
 
@@ -132,6 +132,14 @@ impl FlinkType {
         })
     }
 
+    /// Whether values are kept with just this type's precision: of a TIMESTAMP(0), say, milliseconds are kept.
+    pub(crate) fn is_exact(&self) -> bool {
+        match self {
+            Self::Timestamp(p) | Self::TimestampLtz(p) => kept_precision(*p).is_ok(),
+            _ => true,
+        }
+    }
+
     /// The type written in a CAST, as sqlparser read it.
     pub(crate) fn of_ast(written: &ast::DataType) -> Result<Self> {
         use ast::DataType as T;
@@ -151,17 +159,18 @@ impl FlinkType {
                     decimal(p, u64::try_from(s).unwrap_or(u64::MAX), Span::empty())?
                 }
             },
-            T::Char(_) | T::Character(_) => Self::Char(1),
-            T::Varchar(_) | T::CharVarying(_) | T::CharacterVarying(_) => Self::Varchar(1),
             T::String(_) => Self::String,
-            T::Binary(_) | T::Varbinary(_) | T::Bytes(_) => Self::Bytes,
+            T::Bytes(_) => Self::Bytes,
             T::Date => Self::Date,
             T::Time(p, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Self::Time(number(*p, 0, 9)?),
-            T::Timestamp(p, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Self::Timestamp(number(*p, 6, 9)?),
-            T::Custom(name, arguments) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
-                Self::TimestampLtz(number(arguments.first().and_then(|a| a.parse().ok()), 6, 9)?)
+            T::Timestamp(p, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+                Self::Timestamp(kept_precision(number(*p, 6, 9)?)?)
             }
-            other => return Err(Fault::unsupported(format!("the type {other}"), Span::empty())),
+            T::Custom(name, arguments) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
+                Self::TimestampLtz(kept_precision(number(arguments.first().and_then(|a| a.parse().ok()), 6, 9)?)?)
+            }
+            // A cast to a type with a length cuts text off or fills it up.
+            other => return Err(Fault::unsupported(format!("a cast to the type {other}"), Span::empty())),
         })
     }
 
@@ -248,6 +257,14 @@ fn narrow(given: Option<u64>, default: u8, limit: u8, span: Span) -> Result<u8> 
         .ok()
         .filter(|n| *n <= limit)
         .ok_or_else(|| Fault::new(format!("expected a precision from 0 to {limit}, found {given}"), span))
+}
+
+/// Refuses a precision of timestamps that is between Arrow's units.
+fn kept_precision(precision: u8) -> Result<u8> {
+    match precision {
+        3 | 6 | 9 => Ok(precision),
+        _ => Err(Fault::unsupported(format!("a timestamp of precision {precision} (3, 6 and 9 are)"), Span::empty())),
+    }
 }
 
 fn decimal(precision: u64, scale: u64, span: Span) -> Result<FlinkType> {

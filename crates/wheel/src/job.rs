@@ -1,15 +1,59 @@
 //! Where plans from Python meet the runtime: [`run`] is the one place.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
+use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
 use flott_connectors::collection::CollectSink;
-use flott_core::{Batch, Error, Registry, Result};
-use flott_plan::StreamGraph;
+use flott_core::config::CHECKPOINT_DIR;
+use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
+use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
+use flott_runtime::local::{self, JobControl, JobOptions};
+use flott_runtime::master::{JobEnd, Note};
+use pyo3::prelude::*;
 
 use crate::registry::registry;
 
+/// How long a Ctrl-C may go unnoticed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Runs the plan of these bytes in this process, to its end. What its collecting sink has seen, task by task.
-pub(crate) fn execute(plan: &[u8]) -> Result<Vec<Batch>> {
+///
+/// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it.
+pub(crate) fn execute(py: Python<'_>, plan: &[u8]) -> PyResult<Vec<Batch>> {
+    let raise = |e: Error| flott_python::raise(&e);
+    let graph = StreamGraph::decode(plan).map_err(raise)?;
     let collected = CollectSink::default();
-    run(&StreamGraph::decode(plan)?, &registry(&collected))?;
+    let registry = registry(&collected);
+    let (control, events) = local::control();
+    let (done, ended) = crossbeam_channel::bounded(1);
+    let of_job = control.clone();
+    let body = move || {
+        // Nobody listens any more only where the program itself is ending.
+        let _ = done.send(run(&graph, &registry, &of_job, &events));
+    };
+    let joined = SystemThreads.spawn("flott-job", Box::new(body)).map_err(raise)?;
+    let mut interrupted = None;
+    let end = loop {
+        match py.detach(|| ended.recv_timeout(SIGNAL_INTERVAL)) {
+            Ok(end) => break end,
+            Err(RecvTimeoutError::Disconnected) => {
+                break Err(Error::internal("the job's thread ended without an answer"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(e) = py.check_signals() {
+                    control.cancel();
+                    interrupted = Some(e);
+                }
+            }
+        }
+    };
+    py.detach(joined);
+    if let Some(e) = interrupted {
+        return Err(e);
+    }
+    end.map_err(raise)?;
     Ok(collected.take().into_iter().map(|(_, batch)| batch).collect())
 }
 
@@ -19,6 +63,36 @@ pub(crate) fn worker(arguments: &[String]) -> Result<()> {
 }
 
 /// Runs a job to its end.
-fn run(graph: &StreamGraph, _registry: &Registry) -> Result<()> {
-    Err(Error::internal("this build has no runtime").at("job", &graph.name))
+fn run(
+    graph: &StreamGraph,
+    registry: &Registry,
+    control: &JobControl,
+    events: &crossbeam_channel::Receiver<flott_runtime::master::MasterEvent>,
+) -> Result<JobEnd> {
+    let job = JobGraph::of(graph)?;
+    let directory = job.config.get(&CHECKPOINT_DIR)?;
+    let store: Box<dyn CheckpointStore> =
+        if directory.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(directory)) };
+    let clock = SystemClock::default();
+    let options = JobOptions {
+        seed: clock.now().0.unsigned_abs(),
+        clock: Arc::new(clock),
+        threads: Arc::new(SystemThreads),
+        store,
+        from: None,
+        resume: false,
+        allow_non_restored: false,
+        notes: Box::new(tell),
+    };
+    local::run(ExecutionGraph::of(job, 1), registry, options, events, control, |_| ())
+}
+
+/// What people should hear of while the job goes on.
+fn tell(note: &Note) {
+    match note {
+        Note::Completed(..) => {}
+        Note::Aborted(id, error) => eprintln!("checkpoint {id} was given up: {error}"),
+        Note::Restarting(error, ms) => eprintln!("the job has failed and starts again in {ms} ms: {error}"),
+        Note::Refused(error) => eprintln!("{error}"),
+    }
 }

@@ -24,7 +24,7 @@ mod _engine {
     /// Runs the plan of these bytes to its end.
     #[pyfunction]
     fn execute(py: Python<'_>, plan: &[u8]) -> PyResult<()> {
-        py.detach(|| job::execute(plan)).map(drop).map_err(|e| flott_python::raise(&e))
+        job::execute(py, plan).map(drop)
     }
 
     /// Runs a plan to its end. Returns the values of the type (JSON) that its sink `collect` has seen.
@@ -32,7 +32,7 @@ mod _engine {
     fn collect<'py>(py: Python<'py>, plan: &[u8], of: &str) -> PyResult<Bound<'py, PyList>> {
         let values = PyList::empty(py);
         let of = read_type(of).map_err(|e| flott_python::raise(&e))?;
-        for batch in py.detach(|| job::execute(plan)).map_err(|e| flott_python::raise(&e))? {
+        for batch in job::execute(py, plan)? {
             let columns = batch.columns().columns();
             let part = flott_python::to_python(py, columns, batch.num_rows(), &of);
             values.call_method1("extend", (part.map_err(|e| flott_python::raise(&e))?,))?;

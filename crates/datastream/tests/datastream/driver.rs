@@ -249,6 +249,7 @@ struct Task {
     operator: Box<dyn Operator>,
     members: Vec<Member>,
     watermark: Timestamp,
+    processing_time: Timestamp,
 }
 
 type Call<'a> = &'a mut dyn FnMut(&mut dyn Operator, &mut Context<'_>) -> Result<Progress>;
@@ -281,7 +282,8 @@ impl Task {
             [(spec, info)] => factory.create(spec, info)?,
             _ => factory.fuse(&specs)?,
         };
-        let mut task = Self { nodes, operator, members, watermark: Timestamp::MIN };
+        let (watermark, processing_time) = (Timestamp::MIN, Timestamp(0));
+        let mut task = Self { nodes, operator, members, watermark, processing_time };
         task.call(0, &mut |op, ctx| op.open(ctx).map(|()| Progress::Done), &mut Streams::new())?;
         Ok(task)
     }
@@ -327,7 +329,7 @@ impl Task {
     }
 
     fn once(&mut self, member: usize, call: Call<'_>, outbox: &mut Outbox) -> Result<Progress> {
-        let mut ctx = Context::new(&mut self.members, member, outbox, self.watermark, Timestamp(0));
+        let mut ctx = Context::new(&mut self.members, member, outbox, self.watermark, self.processing_time);
         let progress = call(&mut *self.operator, &mut ctx)?;
         for state in self.members.iter_mut().filter_map(|m| m.state.as_mut()) {
             state.end_call()?;
@@ -345,7 +347,7 @@ impl Task {
                 self.watermark = at;
                 self.call(0, &mut |op, ctx| op.on_watermark(at, ctx), out)?;
                 for member in 0..self.members.len() {
-                    while let Some(timers) = self.due(member, at)? {
+                    while let Some(timers) = self.due(member, TimeDomain::EventTime, at)? {
                         self.call(member, &mut |op, ctx| op.on_timers(&timers, ctx), out)?;
                     }
                 }
@@ -357,14 +359,21 @@ impl Task {
         }
     }
 
-    fn due(&mut self, member: usize, at: Timestamp) -> Result<Option<Vec<state::timers::Timer>>> {
+    fn due(&mut self, member: usize, domain: TimeDomain, at: Timestamp) -> Result<Option<Vec<state::timers::Timer>>> {
         let Some(state) = &mut self.members[member].state else { return Ok(None) };
         let mut timers = Vec::new();
-        state.due_timers(TimeDomain::EventTime, at, 2, &mut timers)?;
+        state.due_timers(domain, at, 2, &mut timers)?;
         Ok((!timers.is_empty()).then_some(timers))
     }
 
+    /// Processing time passes by a second, then the input ends.
     fn finish(&mut self, out: &mut Streams) -> Result<()> {
+        self.processing_time = Timestamp(1000);
+        for member in 0..self.members.len() {
+            while let Some(timers) = self.due(member, TimeDomain::ProcessingTime, self.processing_time)? {
+                self.call(member, &mut |op, ctx| op.on_timers(&timers, ctx), out)?;
+            }
+        }
         self.take(StreamElement::Watermark(Timestamp::MAX), out)?;
         self.call(0, &mut |op, ctx| op.finish(ctx), out)
     }

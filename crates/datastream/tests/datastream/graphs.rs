@@ -129,7 +129,7 @@ fn uids_come_from_the_place() {
 fn the_strategy_of_a_source_takes_the_jobs_distance() {
     let env = StreamExecutionEnvironment::new();
     env.set("flott.watermark.rows", "7");
-    let strategy = WatermarkStrategy::for_monotonous_timestamps().with_time_column(2).with_every_rows(0);
+    let strategy = WatermarkStrategy::for_monotonous_timestamps().with_time_column(2);
     env.from_source::<Flight>("Flights", Spec::new("x", &()).unwrap(), Some(strategy)).print();
     let NodeKind::Source { watermarks, .. } = &env.stream_graph().unwrap().nodes[0].kind.clone() else { panic!() };
     assert_eq!(watermarks.as_ref().unwrap().every_rows, 7);

@@ -328,6 +328,59 @@ fn keyed_process_state_timers_and_side_outputs() {
     }
 }
 
+/// Says how many rows a key had half a second of processing time after its first.
+#[derive(Clone, Default)]
+struct CountLater {
+    count: ValueState<u64>,
+}
+
+impl KeyedProcessFunction for CountLater {
+    type Key = i64;
+    type In = i64;
+    type Out = (i64, u64);
+
+    fn open(&mut self, ctx: &mut OpenContext<'_, '_>) -> Result<()> {
+        self.count = ctx.value_state("count")?;
+        Ok(())
+    }
+
+    fn process_element(
+        &mut self,
+        _row: i64,
+        ctx: &mut ProcessContext<'_, i64>,
+        _out: &mut Collector<'_, Self::Out>,
+    ) -> Result<()> {
+        let count = self.count.value(ctx)?.copied().unwrap_or(0) + 1;
+        self.count.update(ctx, count)?;
+        let now = ctx.current_processing_time();
+        ctx.register_processing_time_timer(now.saturating_add(700))?;
+        ctx.delete_processing_time_timer(now.saturating_add(700))?;
+        ctx.register_processing_time_timer(now.saturating_add(500))
+    }
+
+    fn on_timer(
+        &mut self,
+        at: Timestamp,
+        ctx: &mut ProcessContext<'_, i64>,
+        out: &mut Collector<'_, Self::Out>,
+    ) -> Result<()> {
+        assert_eq!((at, ctx.timestamp()), (Timestamp(500), None));
+        assert_eq!(ctx.time_domain(), Some(TimeDomain::ProcessingTime));
+        out.collect((ctx.current_key(), self.count.value(ctx)?.copied().unwrap_or(0)))
+    }
+}
+
+#[test]
+fn processing_time_timers() {
+    for mode in MODES {
+        let mut rows = run(mode, &|env: &StreamExecutionEnvironment| {
+            env.from_collection([7_i64, 8, 7, 9, 7]).key_by(|n| *n).process(CountLater::default())
+        });
+        rows.sort();
+        assert_eq!(rows, [(7, 3), (8, 1), (9, 1)], "{mode:?}");
+    }
+}
+
 #[derive(Clone)]
 struct Split;
 

@@ -392,9 +392,9 @@ fn expressions() {
     check(
         "SELECT CAST(auction AS ARRAY<INT>) FROM bids",
         &expect![[r#"
-        the type ARRAY<INT> is not supported yet
-          1 | SELECT CAST(auction AS ARRAY<INT>) FROM bids
-            |             ^^^^^^^ (line 1, column 13)"#]],
+            a cast to the type ARRAY<INT> is not supported yet
+              1 | SELECT CAST(auction AS ARRAY<INT>) FROM bids
+                |             ^^^^^^^ (line 1, column 13)"#]],
     );
     check(
         "SELECT auction::INT FROM bids",

@@ -5,7 +5,10 @@ mod errors;
 mod plans;
 mod statements;
 
-use flott_core::Config;
+use std::sync::Arc;
+
+use flott_core::{Config, OperatorInfo, Registry};
+use flott_plan::NodeKind;
 use flott_sql::{Planned, PlannedJob, SqlEnvironment};
 
 /// The tables of the tests.
@@ -36,6 +39,7 @@ fn plan_of(statement: &str) -> String {
         Err(error) => return error.to_string(),
     };
     let [Planned::Job(job)] = &planned[..] else { panic!("{planned:?}") };
+    make_operators(job);
     let plan = job.graph.explain();
     let mut text: String = plan
         .lines()
@@ -50,6 +54,30 @@ fn plan_of(statement: &str) -> String {
         .collect();
     text.push_str(&columns_of(job));
     text
+}
+
+/// Makes every operator of the graph, which checks its configuration against the declared inputs and outputs.
+fn make_operators(job: &PlannedJob) {
+    let mut registry = Registry::default();
+    flott_operators::register_all(&mut registry);
+    for node in &job.graph.nodes {
+        let NodeKind::Operator(spec) = &node.kind else { continue };
+        let inputs = node.inputs.iter().map(|edge| job.graph.edge_schema(edge).unwrap().clone());
+        let info = OperatorInfo {
+            uid: node.uid.clone(),
+            name: node.name.clone(),
+            index: 0,
+            parallelism: 1,
+            max_parallelism: 128,
+            inputs: inputs.collect(),
+            output: node.output.clone(),
+            side_outputs: Vec::new(),
+            keys: node.keys(),
+        };
+        if let Err(error) = registry.operator(&spec.factory).unwrap().create(spec, &Arc::new(info)) {
+            panic!("{error}");
+        }
+    }
 }
 
 fn columns_of(job: &PlannedJob) -> String {

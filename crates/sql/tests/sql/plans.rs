@@ -370,7 +370,7 @@ fn uids_come_from_structure() {
     let window = "FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ";
     let by_auction = "GROUP BY window_start, window_end, auction";
     let plain = uids(&format!("INSERT INTO counts SELECT window_start, auction, COUNT(*) {window} {by_auction}"));
-    &expect![[r#"
+    expect![[r#"
         source:bids
         calc:source:bids
         window_aggregate:source:bids:3600000+0:auction:COUNT(*)

@@ -1,0 +1,31 @@
+//! Errors for the person at the terminal: [`report`]. Every program and the command line say them alike.
+
+use flott_core::{Error, ErrorDomain};
+
+/// The exit code of a program ended by Ctrl-C: 128 + SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// An error in plain words: what happened, whose fault it is, whether to try again.
+///
+/// ```
+/// let text = flott::report(&flott::Error::external("cannot connect").at("host", "db1"));
+/// assert_eq!(
+///     text,
+///     "error: cannot connect (host db1)\n\
+///      Something outside flott is at fault (a disk, the network, another system): trying again may help."
+/// );
+/// ```
+pub fn report(error: &Error) -> String {
+    let advice = match (error.domain(), error.is_retryable()) {
+        (ErrorDomain::External, true) => {
+            "Something outside flott is at fault (a disk, the network, another system): trying again may help."
+        }
+        (ErrorDomain::External, false) => {
+            "Something outside flott is at fault; trying again will not help until that is mended."
+        }
+        // The error itself says that it is flott's.
+        (ErrorDomain::Internal, _) => "Trying again will hardly help.",
+        _ => "The program, its options or its data are at fault: trying again gives the same error.",
+    };
+    format!("error: {error}\n{advice}")
+}
