@@ -18,7 +18,7 @@ use flott_testing::jobs::registry;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::InputHandle;
 use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::{Input, Inspect, Operator};
+use timely::dataflow::operators::{Input, InspectCore, Operator};
 
 use crate::job;
 use crate::measure::{Measured, Stopwatch, child};
@@ -155,7 +155,7 @@ fn by_timely(pairs: Pairs, running: bool) -> Result<Measured> {
                         }
                     }
                 })
-                .inspect_container(move |event| {
+                .inspect_core(move |event| {
                     if let Ok((_, rows)) = event {
                         seen.fetch_add(rows.len() as u64, Ordering::Relaxed);
                     }

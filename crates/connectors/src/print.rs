@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use arrow_array::Array;
 use flott_core::{Batch, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec};
-use flott_formats::text::write_row;
+use flott_formats::text::{Style, write_row, write_value};
 use serde::{Deserialize, Serialize};
 
 /// Its name in the registry.
@@ -18,6 +19,8 @@ pub struct PrintConfig {
     pub identifier: Option<String>,
     /// Print to standard error.
     pub standard_error: bool,
+    /// Rows are values (a DataStream's), not changes (a table's): no `+I[..]` around a single column.
+    pub plain: bool,
 }
 
 impl PrintConfig {
@@ -47,6 +50,7 @@ impl Sink for Print {
 pub struct PrintWriter<W> {
     to: W,
     prefix: String,
+    plain: bool,
     lines: String,
 }
 
@@ -60,7 +64,7 @@ impl<W: Write> PrintWriter<W> {
             (None, Some(task)) => format!("{task}> "),
             (None, None) => String::new(),
         };
-        Self { to, prefix, lines: String::new() }
+        Self { to, prefix, plain: config.plain, lines: String::new() }
     }
 }
 
@@ -70,7 +74,11 @@ impl<W: Write + Send> SinkWriter for PrintWriter<W> {
         for row in 0..batch.num_rows() {
             let kind = batch.row_kinds().map_or(Ok(RowKind::Insert), |kinds| RowKind::from_byte(kinds[row]))?;
             self.lines.push_str(&self.prefix);
-            write_row(batch.columns(), row, kind, &mut self.lines)?;
+            match batch.columns().columns() {
+                [value] if self.plain && value.is_null(row) => self.lines.push_str("null"),
+                [value] if self.plain => write_value(value, row, Style::Java, &mut self.lines)?,
+                _ => write_row(batch.columns(), row, kind, &mut self.lines)?,
+            }
             self.lines.push('\n');
         }
         // `head` closes our output when it has seen enough: no panic, and no retry, since it will not come back.

@@ -33,7 +33,11 @@ pub struct Metrics(Arc<Mutex<BTreeMap<String, Counter>>>);
 impl Metrics {
     /// The counter of this name; keep it rather than ask for every batch.
     pub fn counter(&self, name: &str) -> Counter {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default().clone()
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(name) {
+            return counter.clone();
+        }
+        counters.entry(name.to_owned()).or_default().clone()
     }
 
     /// All counters, by name.

@@ -317,7 +317,7 @@ impl<T: Record> DataStream<T> {
 
     /// Writes the rows to standard output.
     pub fn print(&self) -> DataStreamSink {
-        let spec = Spec { factory: "print".to_owned(), config: b"{}".to_vec() };
+        let spec = Spec { factory: "print".to_owned(), config: br#"{"plain":true}"#.to_vec() };
         self.sink("print", "Print to Std. Out", spec)
     }
 

@@ -33,6 +33,7 @@ mod executor;
 mod interrupt;
 pub mod prelude;
 mod report;
+pub mod text;
 
 pub use environment::StreamExecutionEnvironment;
 pub use executor::{LocalExecutor, Moment, built_ins, run};
@@ -42,4 +43,4 @@ pub use flott_datastream::FacadeRecord as Record;
 pub use flott_datastream::*;
 pub use flott_runtime::local::{JobMetrics, OperatorMetrics};
 pub use interrupt::{Interrupt, is_cancelled};
-pub use report::{INTERRUPTED, report};
+pub use report::{INTERRUPTED, report, say};

@@ -1,6 +1,9 @@
-//! Errors for the person at the terminal: [`report`]. Every program and the command line say them alike.
+//! What is said to the person at the terminal: [`report`] for errors, [`say`] for results. Every program and the command
+//! line say them alike.
 
-use flott_core::{Error, ErrorDomain};
+use std::io::{self, Write};
+
+use flott_core::{Error, ErrorDomain, Result};
 
 /// The exit code of a program ended by Ctrl-C: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
@@ -28,4 +31,15 @@ pub fn report(error: &Error) -> String {
         _ => "The program, its options or its data are at fault: trying again gives the same error.",
     };
     format!("error: {error}\n{advice}")
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::external(format!("cannot write to standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
 }

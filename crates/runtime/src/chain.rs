@@ -82,7 +82,12 @@ pub struct ChainNode {
 
 impl ChainNode {
     /// A node that has seen nothing.
-    pub fn new(kind: NodeKind, members: Vec<Member>, outputs: Vec<(usize, OutputId, Target)>, clock: Timestamp) -> Self {
+    pub fn new(
+        kind: NodeKind,
+        members: Vec<Member>,
+        outputs: Vec<(usize, OutputId, Target)>,
+        clock: Timestamp,
+    ) -> Self {
         Self {
             kind,
             members,
@@ -267,9 +272,7 @@ impl OperatorChain {
                 self.nodes[index].members[0].metrics.counter("numRecordsIn").add(batch.num_rows() as u64);
                 self.call(index, 0, now, |operator, ctx| operator.process(input, batch, ctx))
             }
-            Item::Reissue(member, batch) => {
-                self.call(index, member, now, |operator, ctx| operator.reissue(batch, ctx))
-            }
+            Item::Reissue(member, batch) => self.call(index, member, now, |operator, ctx| operator.reissue(batch, ctx)),
             Item::Watermark(at) => {
                 let node = &mut self.nodes[index];
                 node.clock = at;
@@ -292,7 +295,9 @@ impl OperatorChain {
         let mut found = VecDeque::new();
         let NodeKind::Watermarks(generator) = &mut self.nodes[index].kind else { return Ok(()) };
         match item {
-            Item::Batch(_, batch) => generator.process(&batch, |piece, watermark| found.push_back((piece, watermark)))?,
+            Item::Batch(_, batch) => {
+                generator.process(&batch, |piece, watermark| found.push_back((piece, watermark)))?;
+            }
             // Its own watermarks replace those before it; only the end is everybody's.
             Item::Watermark(Timestamp::MAX) | Item::Idle(_) => return self.forward(index, &item),
             Item::Watermark(_) => {}
@@ -419,7 +424,9 @@ impl OperatorChain {
                         Item::Watermark(at) => flott_core::StreamElement::Watermark(*at),
                         Item::Idle(idle) => flott_core::StreamElement::Idle(*idle),
                         Item::End => flott_core::StreamElement::EndOfInput,
-                        Item::Batch(..) | Item::Reissue(..) => return Err(Error::internal("rows are routed, not forwarded")),
+                        Item::Batch(..) | Item::Reissue(..) => {
+                            return Err(Error::internal("rows are routed, not forwarded"));
+                        }
                     };
                     self.partitions[to].broadcast(&element)?;
                 }
@@ -448,7 +455,8 @@ impl OperatorChain {
     /// Starts firing processing-time timers that are due. Nodes in the middle of something else go first.
     pub fn wake_timers(&mut self, now: Timestamp) {
         for node in self.nodes.iter_mut().filter(|node| !node.in_call()) {
-            let next = node.members.iter_mut().filter_map(|m| m.state.as_mut()?.next_timer(TimeDomain::ProcessingTime)).min();
+            let next =
+                node.members.iter_mut().filter_map(|m| m.state.as_mut()?.next_timer(TimeDomain::ProcessingTime)).min();
             node.firing_processing = next.is_some_and(|at| at <= now);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_ipc::writer::{IpcWriteContext, DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_schema::SchemaRef;
 use flott_core::{Batch, CheckpointBarrier, Error, Result, StreamElement, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,8 @@ fn aligned<T>(bytes: Buffer) -> Buffer {
 }
 
 fn decode_columns(message: &Buffer, body: &Buffer, schema: &SchemaRef) -> Result<RecordBatch> {
-    let broken = |what: &str| Error::external(format!("rows from another process or a snapshot are broken: {what}")).final_();
+    let broken =
+        |what: &str| Error::external(format!("rows from another process or a snapshot are broken: {what}")).final_();
     let message = arrow_ipc::root_as_message(message).map_err(|e| broken(&e.to_string()))?;
     let header = message.header_as_record_batch().ok_or_else(|| broken("no rows where rows were expected"))?;
     let none = HashMap::new();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use flott_checkpoint::{Ownership, TaskRestore};
 use flott_core::state::KeyScope;
 use flott_core::{
-    Error, InputId, KeyGroup, Member, Metrics, OperatorInfo, OperatorState, OutputId, Result, Spec, StreamElement, Timestamp,
+    Error, InputId, KeyGroup, Member, Metrics, OperatorInfo, OperatorState, OutputId, Result, Spec, StreamElement,
+    Timestamp,
 };
 use flott_plan::{
     ChainTarget, ChannelId, EdgeId, ExecutionGraph, HostId, NodeKind as PlanKind, Partitioning, TaskId, Vertex,
@@ -80,7 +81,8 @@ impl Deployment<'_> {
         let mut queues: BTreeMap<ChannelId, Arc<ChannelQueue>> = BTreeMap::new();
         for channel in self.channels() {
             let edge = self.edge(channel.edge)?;
-            let (from, to) = (TaskId { vertex: edge.from, index: channel.from }, TaskId { vertex: edge.to, index: channel.to });
+            let (from, to) =
+                (TaskId { vertex: edge.from, index: channel.from }, TaskId { vertex: edge.to, index: channel.to });
             if self.host_of(to)? == self.host {
                 let credit = self.env.limits.channel_credit;
                 let peer = self.host_of(from)?;
@@ -172,7 +174,8 @@ impl Deployment<'_> {
         let ids: Vec<_> = channels.iter().map(|(queue, ..)| queue.id()).collect();
         let mut gate = InputGate::new(channels, clock);
         for old in restored.map_or(&[][..], |restored| &restored.in_flight) {
-            let same_tasks = |from: u32, to: u32| ids.iter().position(|c| (c.edge, c.from, c.to) == (old.edge, from, to));
+            let same_tasks =
+                |from: u32, to: u32| ids.iter().position(|c| (c.edge, c.from, c.to) == (old.edge, from, to));
             let first = ids.iter().position(|channel| channel.edge == old.edge);
             let first = first.ok_or_else(|| Error::internal("rows in flight on an edge without channels"))?;
             for channel in &old.channels {
@@ -234,9 +237,7 @@ impl Deployment<'_> {
                 ChannelSelector::shuffle(self.env.seed ^ mark)
             }
             Partitioning::Global => ChannelSelector::Global,
-            Partitioning::Custom(spec) => {
-                ChannelSelector::Custom(self.env.registry.partitioner(&spec.factory)?(spec)?)
-            }
+            Partitioning::Custom(spec) => ChannelSelector::Custom(self.env.registry.partitioner(&spec.factory)?(spec)?),
         })
     }
 

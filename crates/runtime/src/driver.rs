@@ -198,4 +198,3 @@ impl<H: Hosts> Driver<H> {
         }
     }
 }
-

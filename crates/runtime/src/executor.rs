@@ -3,9 +3,9 @@
 //! A task is queued when its waker is called and runs a few steps at a time. A timer thread is not needed: a worker
 //! that finds nothing queued sleeps until the earliest deadline of a blocked task.
 
-use std::collections::{BinaryHeap, VecDeque};
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct TaskCell {
     task: Mutex<Option<Task>>,
     pool: Arc<Pool>,
     number: usize,
+    /// The earliest deadline that is queued for it (ms); `i64::MAX`: none.
+    deadline: AtomicI64,
 }
 
 impl Wake for TaskCell {
@@ -60,7 +62,6 @@ struct Pool {
     work: Mutex<Work>,
     more: Condvar,
     clock: Arc<dyn Clock>,
-    live: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -68,7 +69,9 @@ struct Work {
     queue: VecDeque<Arc<TaskCell>>,
     /// Blocked tasks with a deadline: (when, number of the task).
     deadlines: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    tasks: Vec<Arc<TaskCell>>,
+    /// Tasks that are not over, by number.
+    tasks: BTreeMap<usize, Arc<TaskCell>>,
+    next_number: usize,
     closed: bool,
     sleeping: usize,
 }
@@ -99,7 +102,8 @@ impl Pool {
                     break;
                 }
                 work.deadlines.pop();
-                let cell = Arc::clone(&work.tasks[number]);
+                let Some(cell) = work.tasks.get(&number).cloned() else { continue };
+                let _ = cell.deadline.compare_exchange(at.0, i64::MAX, Ordering::AcqRel, Ordering::Acquire);
                 if cell.state.compare_exchange(RESTING, QUEUED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     work.queue.push_back(cell);
                 }
@@ -135,7 +139,7 @@ impl Pool {
                 Step::Finished => {
                     *slot = None;
                     cell.state.store(OVER, Ordering::Release);
-                    self.live.fetch_sub(1, Ordering::AcqRel);
+                    self.lock().tasks.remove(&cell.number);
                 }
                 Step::Progress => {
                     drop(slot);
@@ -144,7 +148,9 @@ impl Pool {
                 }
                 Step::Blocked(until) => {
                     drop(slot);
-                    if let Some(at) = until {
+                    if let Some(at) = until
+                        && cell.deadline.fetch_min(at.0, Ordering::AcqRel) > at.0
+                    {
                         let mut work = self.lock();
                         work.deadlines.push(Reverse((at, cell.number)));
                         if work.sleeping > 0 {
@@ -170,7 +176,7 @@ pub struct Executor {
 impl Executor {
     /// A pool of `size` threads (at least one).
     pub fn start(threads: &dyn Threads, size: usize, clock: Arc<dyn Clock>) -> Result<Self> {
-        let pool = Arc::new(Pool { work: Mutex::default(), more: Condvar::new(), clock, live: AtomicUsize::new(0) });
+        let pool = Arc::new(Pool { work: Mutex::default(), more: Condvar::new(), clock });
         let mut joined = Vec::new();
         for number in 0..size.max(1) {
             let pool = Arc::clone(&pool);
@@ -183,19 +189,22 @@ impl Executor {
     pub fn spawn(&self, make: impl FnOnce(Waker) -> Result<Task>) -> Result<()> {
         let cell = {
             let mut work = self.pool.lock();
-            let number = work.tasks.len();
+            let number = work.next_number;
+            work.next_number += 1;
             let cell = Arc::new(TaskCell {
                 state: AtomicU8::new(RUNNING),
                 task: Mutex::new(None),
                 pool: Arc::clone(&self.pool),
                 number,
+                deadline: AtomicI64::new(i64::MAX),
             });
-            work.tasks.push(Arc::clone(&cell));
+            work.tasks.insert(number, Arc::clone(&cell));
             cell
         };
-        let task = make(Waker::from(Arc::clone(&cell)))?;
+        let task = make(Waker::from(Arc::clone(&cell))).inspect_err(|_| {
+            self.pool.lock().tasks.remove(&cell.number);
+        })?;
         *cell.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        self.pool.live.fetch_add(1, Ordering::AcqRel);
         cell.state.store(QUEUED, Ordering::Release);
         self.pool.queue(cell);
         Ok(())
@@ -203,7 +212,7 @@ impl Executor {
 
     /// Tasks that are not over.
     pub fn live_tasks(&self) -> usize {
-        self.pool.live.load(Ordering::Acquire)
+        self.pool.lock().tasks.len()
     }
 
     /// Ends the threads; tasks that are not over are dropped.
@@ -212,9 +221,8 @@ impl Executor {
         self.pool.more.notify_all();
         self.threads.into_iter().for_each(|joined| joined());
         let tasks = std::mem::take(&mut self.pool.lock().tasks);
-        for cell in tasks {
+        for cell in tasks.into_values() {
             cell.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 }
-

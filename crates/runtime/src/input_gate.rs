@@ -267,8 +267,12 @@ impl InputGate {
             self.ready.push_back(GateEvent::Superseded(old));
         }
         let channels = self.inputs.len();
-        self.alignment =
-            Some(Alignment { barrier, arrived: vec![false; channels], begun: false, recorded: vec![Vec::new(); channels] });
+        self.alignment = Some(Alignment {
+            barrier,
+            arrived: vec![false; channels],
+            begun: false,
+            recorded: vec![Vec::new(); channels],
+        });
     }
 
     fn look_for_overtaking(&mut self) {
@@ -296,7 +300,7 @@ impl InputGate {
                 .inputs
                 .iter()
                 .enumerate()
-                .any(|(i, input)| !(unaligned && input.may_overtake) && !there(i, input, &alignment.arrived));
+                .any(|(i, input)| !(there(i, input, &alignment.arrived) || unaligned && input.may_overtake));
             if awaited {
                 return;
             }

@@ -1,7 +1,8 @@
 //! The machine that runs a graph. Five minutes' tour, along the life of a record:
 //!
 //! - [`deploy`] makes tasks and channels from an execution graph.
-//! - A [`task::Task`] is a struct with a synchronous `step`; [`executor`] drives many with few threads.
+//! - A [`task::Task`] is a struct with a synchronous `step`; [`executor`] drives many with few threads, [`local`] those of a process,
+//!   [`processes`] those of several.
 //! - A source task reads through [`source_input`]; any other through its [`input_gate`], which merges [`channel`]s.
 //! - The [`chain`] passes batches and watermarks from operator to operator.
 //! - A [`result_partition`] deals what comes out to channels: local ones, or over [`network`] to another process.
@@ -21,6 +22,7 @@ pub mod local;
 pub mod mailbox;
 pub mod master;
 pub mod network;
+pub mod processes;
 mod requests;
 pub mod result_partition;
 pub mod simulator;

@@ -12,6 +12,7 @@ use flott_core::{
     Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
 };
 use flott_plan::{ExecutionGraph, HostId, TaskId};
+use futures::StreamExt;
 
 use crate::deploy::{Deployment, NoRemote, RemoteChannels};
 use crate::driver::{Driver, Hosts};
@@ -54,6 +55,11 @@ impl JobControl {
     /// Asks for a checkpoint or savepoint, or to stop with one.
     pub fn trigger(&self, kind: CheckpointKind) {
         self.send(MasterEvent::Trigger(kind));
+    }
+
+    /// Where else the job's events come from.
+    pub(crate) fn sender(&self) -> Sender<MasterEvent> {
+        self.0.clone()
     }
 
     fn send(&self, event: MasterEvent) {
@@ -283,10 +289,16 @@ impl RequestThread {
             .build()
             .map_err(|e| Error::external(format!("cannot start the thread for requests: {e}")))?;
         let body = move || {
-            let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, async move {
-                while let Some((future, done)) = queue.recv().await {
-                    tokio::task::spawn_local(async move { done(future.await) });
+            runtime.block_on(async move {
+                let mut running = futures::stream::FuturesUnordered::new();
+                loop {
+                    tokio::select! {
+                        more = queue.recv() => match more {
+                            Some((future, done)) => running.push(async move { done(future.await) }),
+                            None => break,
+                        },
+                        Some(()) = running.next(), if !running.is_empty() => {}
+                    }
                 }
             });
         };

@@ -13,7 +13,7 @@ use crate::mailbox::TaskCommand;
 use crate::task::TaskEvent;
 
 /// Which start of the tasks something belongs to; what comes from an earlier one is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Attempt(pub u32);
 
 /// What has happened.
@@ -241,7 +241,9 @@ impl Master {
                 out.extend(self.live.iter().map(|&task| MasterAction::Command(task, TaskCommand::Cancel)));
             }
             // A failed job that its user cancels does not start again.
-            Phase::Ending(Ending::Failed(_)) if matches!(ending, Ending::Cancelled) => self.phase = Phase::Ending(ending),
+            Phase::Ending(Ending::Failed(_)) if matches!(ending, Ending::Cancelled) => {
+                self.phase = Phase::Ending(ending);
+            }
             _ => {}
         }
         self.gone(now, out);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use flott_core::{Batch, Request, RequestOrder, Response, Result, Timestamp};
 
+#[expect(clippy::large_enum_variant, reason = "nearly every entry is a request")]
 enum Entry {
     Request { number: u64, member: usize, order: RequestOrder, payload: Batch, answer: Option<Result<Batch>> },
     Watermark(Timestamp),
@@ -12,6 +13,7 @@ enum Entry {
 }
 
 /// Something whose turn has come.
+#[expect(clippy::large_enum_variant, reason = "lives for one call")]
 pub enum Due {
     /// An answer for this member.
     Response(usize, Response),

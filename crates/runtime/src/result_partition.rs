@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use arrow_array::{ArrayRef, UInt32Array};
-use flott_core::{BarrierMode, Batch, CheckpointBarrier, CheckpointId, Error, KeyGroup, Partitioner, Result, StreamElement, hash_keys};
+use flott_core::{
+    BarrierMode, Batch, CheckpointBarrier, CheckpointId, Error, KeyGroup, Partitioner, Result, StreamElement, hash_keys,
+};
 use flott_plan::ChannelId;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

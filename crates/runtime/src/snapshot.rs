@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::UInt32Array;
 use arrow_buffer::Buffer;
 use flott_checkpoint::{InFlight, MemberSnapshot, RuntimePart, TaskSnapshot};
 use flott_core::state::snapshot::PendingSnapshot;
-use flott_core::{Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp};
-use arrow_array::UInt32Array;
+use flott_core::{
+    Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{ChainNode, Item, NodeKind, OperatorChain};
@@ -23,27 +25,28 @@ pub const WRITER: &str = "flott.writer";
 
 /// A snapshot whose state is cut but not encoded yet.
 pub struct PendingTaskSnapshot {
-    members: Vec<(String, OperatorState, Option<Box<dyn PendingSnapshot>>)>,
+    members: Vec<PendingMember>,
     runtime: Vec<u8>,
     /// Rows in flight, by channel.
     pub in_flight: Vec<InFlight>,
     committables: Vec<(String, Vec<Committable>)>,
 }
 
+struct PendingMember {
+    uid: String,
+    operator_state: OperatorState,
+    keyed: Option<Box<dyn PendingSnapshot>>,
+}
+
 impl PendingTaskSnapshot {
     /// Encodes the state; on any thread.
-    pub fn complete(self: Box<Self>) -> Result<TaskSnapshot> {
+    pub fn complete(self) -> Result<TaskSnapshot> {
         let mut members = Vec::new();
-        for (uid, operator_state, keyed) in self.members {
+        for PendingMember { uid, operator_state, keyed } in self.members {
             let keyed = keyed.map_or(Ok(Vec::new()), PendingSnapshot::complete)?;
             members.push(MemberSnapshot { uid, operator_state, keyed });
         }
-        Ok(TaskSnapshot {
-            members,
-            runtime: self.runtime,
-            in_flight: self.in_flight,
-            committables: self.committables,
-        })
+        Ok(TaskSnapshot { members, runtime: self.runtime, in_flight: self.in_flight, committables: self.committables })
     }
 }
 
@@ -98,7 +101,8 @@ pub fn snapshot_chain(
         }
         for member in &mut node.members {
             let keyed = member.state.as_mut().map(|state| state.snapshot()).transpose()?;
-            members.push((member.info.uid.clone(), member.operator_state.clone(), keyed));
+            let (uid, operator_state) = (member.info.uid.clone(), member.operator_state.clone());
+            members.push(PendingMember { uid, operator_state, keyed });
         }
         nodes.push(node_state(node)?);
     }
@@ -149,7 +153,9 @@ impl Place {
         let Some(hashes) = batch.key_hashes() else {
             return Err(Error::internal("keyed rows without their key's hash"));
         };
-        let own = |hash: u64| KeyGroup::of(hash, self.max_parallelism).task(self.parallelism, self.max_parallelism) == self.index;
+        let own = |hash: u64| {
+            KeyGroup::of(hash, self.max_parallelism).task(self.parallelism, self.max_parallelism) == self.index
+        };
         let rows = hashes.iter().enumerate().filter(|(_, hash)| own(**hash)).map(|(row, _)| row as u32);
         batch.take(&UInt32Array::from_iter_values(rows))
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use flott_core::{
-    Batch, Clock, NextSplit, ReaderContext, Result, SourceEvent, SourceReader, Split, Timestamp, Wait, WatermarkStrategy,
+    Batch, Clock, NextSplit, ReaderContext, Result, SourceEvent, SourceReader, Split, Timestamp, Wait,
+    WatermarkStrategy,
 };
 use serde::{Deserialize, Serialize};
 

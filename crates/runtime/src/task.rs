@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use flott_checkpoint::{InFlight, TaskSnapshot};
-use flott_core::{BarrierMode, CheckpointBarrier, CheckpointId, CheckpointKind, Committable, Error, NextSplit, Result, StreamElement, Timestamp, Wait};
+use flott_core::{
+    BarrierMode, CheckpointBarrier, CheckpointId, CheckpointKind, Committable, Error, NextSplit, Result, StreamElement,
+    Timestamp, Wait,
+};
 use flott_plan::{ChannelId, TaskId};
 
 use crate::chain::{Item, OperatorChain, Ran};
@@ -37,7 +40,7 @@ pub enum Step {
 }
 
 /// What a task tells the job's master.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum TaskEvent {
     /// A source wants a split.
     NeedSplit(TaskId),
@@ -148,7 +151,9 @@ impl Task {
         if self.over {
             return Step::Finished;
         }
-        match self.try_step() {
+        // A function of the user's that panics ends its task, not the thread that happened to run it.
+        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.try_step()));
+        match step.unwrap_or_else(|panic| Err(panicked(&*panic))) {
             Ok(step) => step,
             Err(error) => {
                 self.fail(error);
@@ -161,7 +166,10 @@ impl Task {
     pub fn fail(&mut self, error: Error) {
         self.over = true;
         self.chain.abandon();
-        (self.events)(TaskEvent::Failed(self.id, error.at("task", format_args!("{}/{}", self.chain.name(), self.id.index))));
+        (self.events)(TaskEvent::Failed(
+            self.id,
+            error.at("task", format_args!("{}/{}", self.chain.name(), self.id.index)),
+        ));
     }
 
     fn try_step(&mut self) -> Result<Step> {
@@ -169,19 +177,22 @@ impl Task {
         if self.over {
             return Ok(Step::Finished);
         }
-        let mut flowing = true;
-        for partition in &mut self.chain.partitions {
-            flowing &= partition.drain();
-        }
+        let mut flowing = self.drain();
         self.acknowledge_complete();
         for _ in 0..UNITS {
             if let Some(step) = self.unit(flowing)? {
                 return Ok(step);
             }
             self.start_requests();
-            flowing = self.chain.partitions.iter_mut().all(|partition| partition.drain());
+            flowing = self.drain();
         }
         Ok(Step::Progress)
+    }
+
+    /// Sends what got credit, on every edge. Whether nothing waits any more.
+    fn drain(&mut self) -> bool {
+        let waiting = self.chain.partitions.iter_mut().filter_map(|partition| (!partition.drain()).then_some(()));
+        waiting.count() == 0
     }
 
     /// One unit of work; `Some` ends the step.
@@ -331,7 +342,7 @@ impl Task {
             GateEvent::Watermark(at) => self.chain.push(Item::Watermark(at)),
             GateEvent::Idle(idle) => self.chain.push(Item::Idle(idle)),
             GateEvent::Barrier(barrier) => self.flush_for(barrier),
-            GateEvent::InFlight(id, recorded) => self.acknowledge(id, recorded)?,
+            GateEvent::InFlight(id, recorded) => self.acknowledge(id, &recorded)?,
             GateEvent::Superseded(id) => {
                 self.acknowledge_now();
                 let why = Error::external("a newer checkpoint has begun before this one was complete");
@@ -380,13 +391,13 @@ impl Task {
         }
         // No channel brings this task anything that belongs before the cut.
         if self.ended || matches!(self.input, TaskInput::Source(_)) {
-            self.acknowledge(barrier.id, Vec::new())?;
+            self.acknowledge(barrier.id, &[])?;
         }
         Ok(())
     }
 
     /// All rows in flight into the task that belong to the snapshot are known.
-    fn acknowledge(&mut self, id: CheckpointId, recorded: Vec<(ChannelId, Vec<StreamElement>)>) -> Result<()> {
+    fn acknowledge(&mut self, id: CheckpointId, recorded: &[(ChannelId, Vec<StreamElement>)]) -> Result<()> {
         if let Snapshotting::Taken(taken, pending, known) = &mut self.snapshotting
             && *taken == id
         {
@@ -521,6 +532,11 @@ impl Task {
             self.env.requests.start(future, done);
         }
     }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::user(format!("a function of the job panicked: {}", text.unwrap_or("without a message")))
 }
 
 fn in_flight(channel: ChannelId, elements: &[StreamElement]) -> Result<InFlight> {

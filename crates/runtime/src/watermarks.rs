@@ -109,18 +109,24 @@ fn event_times(column: &ArrayRef, name: &str) -> Result<ScalarBuffer<i64>> {
     }
     Ok(match column.data_type() {
         DataType::Int64 => column.as_primitive::<Int64Type>().values().clone(),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => column.as_primitive::<TimestampMillisecondType>().values().clone(),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            column.as_primitive::<TimestampMillisecondType>().values().clone()
+        }
         DataType::Timestamp(TimeUnit::Second, _) => {
             column.as_primitive::<TimestampSecondType>().values().iter().map(|s| s.saturating_mul(1000)).collect()
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             column.as_primitive::<TimestampMicrosecondType>().values().iter().map(|us| us.div_euclid(1000)).collect()
         }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            column.as_primitive::<TimestampNanosecondType>().values().iter().map(|ns| ns.div_euclid(1_000_000)).collect()
-        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => column
+            .as_primitive::<TimestampNanosecondType>()
+            .values()
+            .iter()
+            .map(|ns| ns.div_euclid(1_000_000))
+            .collect(),
         other => {
-            return Err(Error::user(format!("event time must be a TIMESTAMP or a BIGINT of ms, found {other}")).at("column", name));
+            return Err(Error::user(format!("event time must be a TIMESTAMP or a BIGINT of ms, found {other}"))
+                .at("column", name));
         }
     })
 }

@@ -132,7 +132,7 @@ class DataStream:
         what = {"kind": "map", "function": _print.Formatter(plain._type), "type": plain._type, "output": _print.LINE}
         node = self._environment._add(Node("function", "Format", plain._inputs, "input", **what))
         lines = DataStream(self._environment, [(node, None)], _print.LINE)
-        return lines._end("Print to Std. Out", "print", {"identifier": sink_identifier})
+        return lines._end("Print to Std. Out", "print", {"identifier": sink_identifier, "plain": True})
 
     def execute_and_collect(self, job_execution_name: str = None, limit: int = None):
         """Runs the job and gives the values of this stream: an iterator, or with `limit` a list of at most so many."""

@@ -567,6 +567,39 @@ fn sinks_and_statements() {
     );
 }
 
+/// What DataFusion would run, with another result than Flink's.
+#[test]
+fn silent_differences() {
+    check(
+        "SELECT CAST(note AS VARCHAR(2)) FROM bids",
+        &expect![[r#"
+        a cast to the type VARCHAR(2) is not supported yet
+          1 | SELECT CAST(note AS VARCHAR(2)) FROM bids
+            |             ^^^^ (line 1, column 13)"#]],
+    );
+    check(
+        "SELECT CAST(ts AS TIMESTAMP(0)) FROM bids",
+        &expect![[r#"
+        a timestamp of precision 0 (3, 6 and 9 are) is not supported yet
+          1 | SELECT CAST(ts AS TIMESTAMP(0)) FROM bids
+            |             ^^ (line 1, column 13)"#]],
+    );
+    check(
+        "SELECT COUNT(*) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), 1",
+        &expect![[r#"
+        a constant in GROUP BY is not supported yet
+          1 | SELECT COUNT(*) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), 1
+            |                                                                   ^ (line 1, column 67)"#]],
+    );
+    check(
+        "CREATE TABLE seconds (at_s TIMESTAMP(0)) WITH ('connector' = 'print'); INSERT INTO seconds SELECT ts FROM bids",
+        &expect![[r#"
+            writing a TIMESTAMP(0) is not supported yet (the column 'at_s' of the sink 'seconds'): declare a precision of 3, 6 or 9
+              1 | CREATE TABLE seconds (at_s TIMESTAMP(0)) WITH ('connector' = 'print'); INSERT INTO seconds SELECT ts FROM bids
+                |                                                                                    ^^^^^^^ (line 1, column 84)"#]],
+    );
+}
+
 /// Nothing a user can type may panic: every statement of these, cut off anywhere and with any one word missing.
 #[test]
 fn broken_statements_are_errors() {

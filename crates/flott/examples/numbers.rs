@@ -1,0 +1,43 @@
+//! The smallest program that writes files: the even ones of many numbers as CSV, by parallel tasks. Ctrl-C ends it:
+//! no part of a file is left.
+//!
+//!     cargo run -p flott --example numbers -- FOLDER [UP_TO]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Once;
+use std::time::Duration;
+
+use clap::Parser;
+use flott::LocalExecutor;
+use flott::connectors::{CsvOptions, csv_sink};
+
+/// Writes the even numbers as CSV.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder for the files
+    folder: PathBuf,
+    /// The last number; without it, end the program with Ctrl-C
+    #[arg(default_value_t = i64::MAX - 1)]
+    up_to: i64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let begun = Once::new();
+    let say_begun = move || begun.call_once(|| eprintln!("writing; Ctrl-C ends it"));
+    LocalExecutor::default()
+        .watch(Duration::from_millis(20), move |moment| {
+            if moment.metrics.sum("evens", "numRecordsIn") > 0 {
+                say_begun();
+            }
+        })
+        .run(|env| {
+            env.set_parallelism(2);
+            env.from_sequence(1, arguments.up_to)
+                .filter(|number| number % 2 == 0)
+                .sink_to("Evens", csv_sink(&arguments.folder, CsvOptions::default()).spec()?)
+                .uid("evens");
+            env.execute("even numbers").map(drop)
+        })
+}

@@ -1,0 +1,82 @@
+//! Jobs run by [`flott::LocalExecutor`]: results, counters, what is refused, checkpoints in a directory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use flott::prelude::*;
+use flott::{ErrorDomain, LocalExecutor};
+
+#[test]
+fn a_result_with_counters() {
+    let env = StreamExecutionEnvironment::new();
+    env.set_parallelism(3);
+    let sums =
+        env.from_sequence(1, 1_000).map(|n| (n % 10, n)).key_by(|(digit, _)| *digit).reduce(|a, b| (a.0, a.1 + b.1));
+    let sums = sums.name("Sums").collect();
+    let result = env.execute("sums").unwrap();
+    assert_eq!(result.job_name, "sums");
+    let rows = sums.take();
+    assert_eq!(rows.len(), 1_000, "a reduce emits for each row");
+    // The sum of 1..=1000.
+    let last: i64 = (0..10).map(|digit| rows.iter().filter(|row| row.0 == digit).map(|row| row.1).max().unwrap()).sum();
+    assert_eq!(last, 500_500);
+    let count = result.counters.iter().find(|(name, counter, _)| name == "Sums" && counter == "numRecordsOut").unwrap();
+    assert_eq!(count.2, 1_000);
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_it_does() {
+    let run = |options: &[(&str, &str)]| {
+        let env = StreamExecutionEnvironment::new();
+        for (key, value) in options {
+            env.set(key, value);
+        }
+        let _rows = env.from_sequence(1, 3).collect();
+        let error = env.execute("refused").unwrap_err();
+        assert_eq!(error.domain(), ErrorDomain::User);
+        error.to_string()
+    };
+    for (options, expected) in [
+        (
+            &[("paralelism.default", "3")][..],
+            "there is no option 'paralelism.default'; did you mean 'parallelism.default'?",
+        ),
+        (&[("parallelism.default", "many")], "expected a whole number, found 'many' (option parallelism.default)"),
+        (&[("state.backend.type", "hashmop")], "there is no state backend 'hashmop'; did you mean 'hashmap'?"),
+        (
+            &[("execution.checkpointing.dir", "s3://bucket/x")],
+            "expected a path or a file: URI, found 's3://bucket/x': there is no file system 's3' yet (option \
+             execution.checkpointing.dir)",
+        ),
+    ] {
+        assert_eq!(run(options), expected);
+    }
+    let env = StreamExecutionEnvironment::new();
+    let _unread = env.from_sequence(1, 3);
+    let error = env.execute("no sink").unwrap_err().to_string();
+    assert_eq!(error, "the job has no sink, so nothing would come of it: add one to the last stream (job no sink)");
+}
+
+#[test]
+fn a_job_is_watched_to_its_end() {
+    let last = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&last);
+    let executor = LocalExecutor::default().watch(Duration::from_millis(1), move |moment| {
+        seen.store(moment.metrics.sum("sequence", "numRecordsOut"), Ordering::SeqCst);
+    });
+    let env = StreamExecutionEnvironment::with_executor(Arc::new(executor));
+    let _rows = env.from_sequence(1, 50_000).collect();
+    env.execute("watched").unwrap();
+    assert_eq!(last.load(Ordering::SeqCst), 50_000);
+}
+
+#[test]
+fn an_error_of_a_function_names_operator_and_record() {
+    let env = StreamExecutionEnvironment::new();
+    let _rows =
+        env.from_sequence(1, 3).map(|n| if n == 2 { Err("two is refused") } else { Ok(n) }).name("Picky").collect();
+    let error = env.execute("picky").unwrap_err();
+    assert_eq!((error.message(), error.place("operator")), ("two is refused", Some("Picky")));
+    assert!(error.to_string().contains("(record [2]"), "{error}");
+}

@@ -1,0 +1,441 @@
+//! One process's part of a job: [`TaskHost`], a loop that follows the master's orders. It makes the attempt's
+//! connections, then the tasks, hands them their commands, and reports what breaks.
+//!
+//! Between two hosts the one of the higher number connects. A host with all its connections starts its tasks at once:
+//! credit keeps rows back until the other side has opened its channels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow_schema::SchemaRef;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use flott_checkpoint::TaskRestore;
+use flott_core::{Clock, Error, Result, Threads, Timestamp};
+use flott_plan::{ChannelId, EdgeId, ExecutionGraph, HostId, TaskId};
+
+use super::ProcessLimits;
+use super::protocol::{FromHost, ToHost, attempt_token, task_over};
+use crate::channel::{ChannelQueue, ChannelSender};
+use crate::deploy::RemoteChannels;
+use crate::driver::Hosts;
+use crate::environment::Environment;
+use crate::local::{JobMetrics, LocalHosts};
+use crate::mailbox::TaskCommand;
+use crate::master::Attempt;
+use crate::network::{Connection, Hello, Listener, Network};
+use crate::task::TaskEvent;
+
+/// Hears what a host says, on any thread.
+pub(super) type Tell = Arc<dyn Fn(FromHost) + Send + Sync>;
+
+/// What a host's loop is woken by.
+pub(super) enum HostEvent {
+    /// The master wants something.
+    Order(ToHost),
+    /// A peer has connected.
+    Peer(Attempt, Connection),
+    /// A connection to a peer has ended.
+    Lost(Attempt, Error),
+    /// Nothing more comes from a task.
+    Over(Attempt, TaskId),
+    /// The connection to the master has ended.
+    MasterGone(Error),
+}
+
+/// What a host is made of.
+pub(super) struct HostParts {
+    pub(super) graph: Arc<ExecutionGraph>,
+    pub(super) host: HostId,
+    pub(super) env: Environment,
+    pub(super) threads: Arc<dyn Threads>,
+    pub(super) network: Arc<Network>,
+    /// Where to listen.
+    pub(super) ip: IpAddr,
+    pub(super) token: String,
+    pub(super) limits: ProcessLimits,
+    pub(super) tell: Tell,
+}
+
+/// One process's part of a job.
+pub(super) struct TaskHost {
+    parts: HostParts,
+    clock: Arc<dyn Clock>,
+    local: LocalHosts,
+    /// Where callbacks of connections and tasks put their events.
+    inbox: Sender<HostEvent>,
+    /// The hosts with which this one shares channels.
+    peers: BTreeSet<HostId>,
+    restored: BTreeMap<TaskId, TaskRestore>,
+    current: Option<Current>,
+    /// Why tasks of this attempt were cancelled here: to the master they have failed.
+    cause: Cause,
+}
+
+type Cause = Arc<Mutex<Option<(Attempt, Error)>>>;
+
+/// The attempt under way.
+struct Current {
+    attempt: Attempt,
+    phase: Phase,
+    connections: BTreeMap<HostId, Connection>,
+    _listener: Option<Listener>,
+    live: BTreeSet<TaskId>,
+    /// Something broke; unless the master ends the attempt for a better reason by then, this is it.
+    broken: Option<(Timestamp, Error)>,
+}
+
+enum Phase {
+    /// For connections; commands wait for the tasks.
+    Connecting(Vec<(TaskId, TaskCommand)>),
+    Running,
+    /// No task was made, and none will be.
+    GivenUp,
+}
+
+impl TaskHost {
+    /// A host that waits for orders; its callbacks write to `inbox`, which [`TaskHost::run`] reads.
+    pub(super) fn new(parts: HostParts, inbox: Sender<HostEvent>) -> Result<Self> {
+        let cause = Cause::default();
+        let report = {
+            let (cause, tell, inbox) = (Arc::clone(&cause), Arc::clone(&parts.tell), inbox.clone());
+            Arc::new(move |attempt, event| {
+                let over = task_over(&event);
+                tell(FromHost::Task(attempt, failed_if_caused(attempt, event, &cause)));
+                if let Some(task) = over {
+                    // After its end the loop needs to know nothing.
+                    let _ = inbox.send(HostEvent::Over(attempt, task));
+                }
+            })
+        };
+        let (graph, env) = (Arc::clone(&parts.graph), parts.env.clone());
+        let clock = Arc::clone(&env.clock);
+        let local = LocalHosts::start(graph, parts.host, env, &*parts.threads, report)?;
+        let peers = peers_of(&parts.graph, parts.host)?;
+        Ok(Self { parts, clock, local, inbox, peers, restored: BTreeMap::new(), current: None, cause })
+    }
+
+    /// Counters of the current attempt in this process.
+    pub(super) fn metrics(&self) -> &JobMetrics {
+        self.local.metrics()
+    }
+
+    /// Follows orders until it is told to stop, or the master is gone, which is the error. No task runs after that,
+    /// except one that does not listen to its cancellation: its thread is left behind for the process's end.
+    pub(super) fn run(mut self, events: &Receiver<HostEvent>) -> Result<()> {
+        let result = loop {
+            match self.next(events) {
+                Some(HostEvent::Order(ToHost::Stop)) => break Ok(()),
+                Some(HostEvent::MasterGone(error)) => break Err(error),
+                Some(event) => self.handle(event),
+                None => self.on_time(),
+            }
+        };
+        self.end(events);
+        result
+    }
+
+    /// The next event; `None` when what broke has waited long enough.
+    fn next(&self, events: &Receiver<HostEvent>) -> Option<HostEvent> {
+        let due = self.current.as_ref().and_then(|current| current.broken.as_ref()).map(|(at, _)| *at);
+        match receive(events, &*self.clock, due) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(HostEvent::Order(ToHost::Stop)),
+        }
+    }
+
+    fn handle(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Order(ToHost::Restore(task, restored)) => {
+                self.restored.insert(task, restored);
+            }
+            HostEvent::Order(ToHost::Deploy(attempt)) => self.deploy(attempt),
+            HostEvent::Order(ToHost::Peers(attempt, addresses)) if self.is_current(attempt) => {
+                self.connect(attempt, &addresses);
+            }
+            HostEvent::Order(ToHost::Command(task, command)) => self.command(task, command),
+            HostEvent::Peer(attempt, connection) if self.is_current(attempt) => self.connected(attempt, connection),
+            HostEvent::Lost(attempt, error) if self.is_current(attempt) => self.broke(error),
+            HostEvent::Over(attempt, task) => {
+                if let Some(current) = self.current.as_mut().filter(|current| current.attempt == attempt) {
+                    current.live.remove(&task);
+                }
+            }
+            // Of an earlier attempt, or seen by the loop.
+            HostEvent::Order(ToHost::Job { .. } | ToHost::Peers(..) | ToHost::Stop)
+            | HostEvent::Peer(..)
+            | HostEvent::Lost(..)
+            | HostEvent::MasterGone(_) => {}
+        }
+    }
+
+    fn is_current(&self, attempt: Attempt) -> bool {
+        self.current.as_ref().is_some_and(|current| current.attempt == attempt)
+    }
+
+    /// A new attempt: the old one's connections go, new ones may come.
+    fn deploy(&mut self, attempt: Attempt) {
+        self.leave();
+        let live = self.parts.graph.tasks_on(self.parts.host).collect();
+        let mut current = Current {
+            attempt,
+            phase: Phase::Connecting(Vec::new()),
+            connections: BTreeMap::new(),
+            _listener: None,
+            live,
+            broken: None,
+        };
+        let listening = self.listen(attempt);
+        match listening {
+            Ok(listener) => {
+                // The master tells who does not come at all; this is for one that came and then said nothing.
+                let limit = self.parts.limits.start_ms.saturating_mul(2);
+                let error = format!("the processes of the job have not found each other within {limit} ms");
+                current.broken = Some((self.in_ms(limit), Error::external(error)));
+                (self.parts.tell)(FromHost::Listening(attempt, listener.address()));
+                current._listener = Some(listener);
+                self.current = Some(current);
+                self.start_if_connected();
+            }
+            Err(error) => {
+                self.current = Some(current);
+                self.give_up(&error);
+            }
+        }
+    }
+
+    fn in_ms(&self, ms: u64) -> Timestamp {
+        self.clock.now().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
+    fn listen(&self, attempt: Attempt) -> Result<Listener> {
+        let inbox = self.inbox.clone();
+        self.parts.network.listen(SocketAddr::new(self.parts.ip, 0), self.hello(attempt), move |peer| {
+            // Whoever cannot introduce himself is none of ours.
+            if let Ok(connection) = peer {
+                let _ = inbox.send(HostEvent::Peer(attempt, connection));
+            }
+        })
+    }
+
+    fn hello(&self, attempt: Attempt) -> Hello {
+        Hello { host: self.parts.host, token: attempt_token(&self.parts.token, attempt) }
+    }
+
+    fn connect(&mut self, attempt: Attempt, addresses: &[(HostId, SocketAddr)]) {
+        for (peer, address) in addresses {
+            if *peer < self.parts.host && self.peers.contains(peer) {
+                match self.parts.network.connect(*address, self.hello(attempt)) {
+                    Ok(connection) => self.connected(attempt, connection),
+                    Err(error) => return self.broke(error.at("host", peer.0)),
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self, attempt: Attempt, connection: Connection) {
+        let peer = connection.peer();
+        let expected = self.peers.contains(&peer);
+        let Some(current) = &mut self.current else { return };
+        if !expected || !matches!(current.phase, Phase::Connecting(_)) || current.connections.contains_key(&peer) {
+            return connection.fail(Error::internal("a connection that nobody expects"));
+        }
+        debug_assert_eq!(attempt, current.attempt);
+        current.connections.insert(peer, connection);
+        self.start_if_connected();
+    }
+
+    /// Makes the tasks once every peer is there.
+    fn start_if_connected(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        let connected = self.peers.iter().all(|peer| current.connections.contains_key(peer));
+        if !connected || !matches!(current.phase, Phase::Connecting(_)) {
+            return;
+        }
+        current.broken = None;
+        let restored = std::mem::take(&mut self.restored);
+        let started =
+            self.local.deploy_over(current.attempt, &restored, &Remote(&current.connections)).and_then(|()| {
+                current.connections.values().try_for_each(|connection| {
+                    let (attempt, ended) = (current.attempt, self.inbox.clone());
+                    let on_end = move |result: Result<()>| {
+                        if let Err(error) = result {
+                            let _ = ended.send(HostEvent::Lost(attempt, error));
+                        }
+                    };
+                    connection.start(|_| (), on_end)
+                })
+            });
+        match started {
+            Ok(()) => {
+                let waiting = std::mem::replace(&mut current.phase, Phase::Running);
+                if let Phase::Connecting(commands) = waiting {
+                    commands.into_iter().for_each(|(task, command)| self.local.command(task, command));
+                }
+            }
+            Err(error) => self.give_up(&error),
+        }
+    }
+
+    fn command(&mut self, task: TaskId, command: TaskCommand) {
+        let Some(current) = &mut self.current else { return };
+        match &mut current.phase {
+            Phase::Running => self.local.command(task, command),
+            // All tasks are cancelled or none.
+            Phase::Connecting(_) | Phase::GivenUp if command == TaskCommand::Cancel => {
+                current.phase = Phase::GivenUp;
+                current.broken = None;
+                if current.live.remove(&task) {
+                    (self.parts.tell)(FromHost::Task(current.attempt, TaskEvent::Cancelled(task)));
+                }
+            }
+            Phase::Connecting(waiting) => waiting.push((task, command)),
+            Phase::GivenUp => {}
+        }
+    }
+
+    /// A connection broke. A fault of the job itself is reported at once; where the other side has just gone, whoever
+    /// watches that process knows more.
+    fn broke(&mut self, error: Error) {
+        let wait = if error.is_retryable() { self.parts.limits.grace_ms } else { 0 };
+        let at = self.in_ms(wait);
+        if let Some(current) = &mut self.current
+            && !current.live.is_empty()
+            && current.broken.as_ref().is_none_or(|(due, _)| at < *due)
+        {
+            current.broken = Some((at, error));
+        }
+    }
+
+    /// What broke was not ended for a better reason.
+    fn on_time(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        let Some((_, error)) = current.broken.take() else { return };
+        match current.phase {
+            Phase::Running => {
+                *lock(&self.cause) = Some((current.attempt, error));
+                self.cancel();
+            }
+            Phase::Connecting(_) | Phase::GivenUp => self.give_up(&error),
+        }
+    }
+
+    /// The tasks of this attempt cannot be made: each has failed.
+    fn give_up(&mut self, error: &Error) {
+        let Some(current) = &mut self.current else { return };
+        current.phase = Phase::GivenUp;
+        current.broken = None;
+        for task in std::mem::take(&mut current.live) {
+            (self.parts.tell)(FromHost::Task(current.attempt, TaskEvent::Failed(task, error.clone())));
+        }
+        current.connections.values().for_each(|connection| connection.fail(error.clone()));
+    }
+
+    fn cancel(&mut self) {
+        if let Some(current) = &self.current
+            && matches!(current.phase, Phase::Running)
+        {
+            current.live.iter().for_each(|&task| self.local.command(task, TaskCommand::Cancel));
+        }
+    }
+
+    /// Leaves the attempt: its tasks are over.
+    fn leave(&mut self) {
+        if let Some(current) = self.current.take() {
+            current.connections.values().for_each(Connection::close);
+        }
+    }
+
+    fn end(mut self, events: &Receiver<HostEvent>) {
+        self.cancel();
+        if let Some(current) = &mut self.current
+            && !matches!(current.phase, Phase::Running)
+        {
+            current.live.clear();
+        }
+        let due = self.in_ms(self.parts.limits.linger_ms);
+        let live = |host: &Self| host.current.as_ref().is_some_and(|current| !current.live.is_empty());
+        while live(&self) {
+            match receive(events, &*self.clock, Some(due)) {
+                Ok(event @ HostEvent::Over(..)) => self.handle(event),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let over = !live(&self);
+        self.leave();
+        if over {
+            self.local.stop();
+        }
+    }
+}
+
+/// The next event, waiting until `due` at most.
+pub(super) fn receive<T>(
+    events: &Receiver<T>,
+    clock: &dyn Clock,
+    due: Option<Timestamp>,
+) -> Result<T, RecvTimeoutError> {
+    match due {
+        None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(at) => {
+            let wait = u64::try_from(at.0.saturating_sub(clock.now().0)).unwrap_or(0);
+            events.recv_timeout(Duration::from_millis(wait))
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed_if_caused(attempt: Attempt, event: TaskEvent, cause: &Cause) -> TaskEvent {
+    match (event, &*lock(cause)) {
+        (TaskEvent::Cancelled(task), Some((of, error))) if *of == attempt => TaskEvent::Failed(task, error.clone()),
+        (event, _) => event,
+    }
+}
+
+/// The hosts that share a channel with `host`.
+fn peers_of(graph: &ExecutionGraph, host: HostId) -> Result<BTreeSet<HostId>> {
+    let of = |vertex, index| {
+        let host = graph.host_of(TaskId { vertex, index });
+        host.ok_or_else(|| Error::internal("a channel of a task that is not in the plan"))
+    };
+    let mut peers = BTreeSet::new();
+    for (id, edge) in (0..).map(EdgeId).zip(&graph.job.edges) {
+        for channel in graph.channels_of_edge(id) {
+            let ends = (of(edge.from, channel.from)?, of(edge.to, channel.to)?);
+            match ends {
+                (from, to) if from == to => {}
+                (from, to) if from == host => drop(peers.insert(to)),
+                (from, to) if to == host => drop(peers.insert(from)),
+                _ => {}
+            }
+        }
+    }
+    Ok(peers)
+}
+
+/// Channels over the connections of an attempt.
+struct Remote<'a>(&'a BTreeMap<HostId, Connection>);
+
+impl Remote<'_> {
+    fn connection(&self, peer: HostId) -> Result<&Connection> {
+        self.0
+            .get(&peer)
+            .ok_or_else(|| Error::internal("a channel to a process without a connection").at("host", peer.0))
+    }
+}
+
+impl RemoteChannels for Remote<'_> {
+    fn open_receiver(&self, peer: HostId, id: ChannelId, schema: &SchemaRef, credit: u32) -> Result<Arc<ChannelQueue>> {
+        self.connection(peer)?.open_receiver(id, Arc::clone(schema), credit)
+    }
+
+    fn open_sender(&self, peer: HostId, channel: ChannelId) -> Result<ChannelSender> {
+        self.connection(peer)?.open_sender(channel)
+    }
+}

@@ -1,0 +1,85 @@
+//! Runs a job in several processes: [`run`], beside [`crate::local::run`]. Python workers are such processes; a
+//! TaskManager runs the same [`run_worker`].
+//!
+//! - [`Launcher`] says how a worker is started; a [`Seat`] is what it must know to find its job.
+//! - [`ProcessHosts`] is the master's side: `supervisor.rs` starts, watches and ends the workers.
+//! - `host.rs` is one process's part of the job, the same in the master's process (host 0) and in a worker.
+//! - `protocol.rs` is what master and hosts tell each other: over control frames, or through memory on host 0.
+//!
+//! A worker lives as long as the job; connections for rows are made anew for every attempt. A worker that dies fails
+//! the attempt and is started again for the next. When the master vanishes its workers end by themselves.
+
+mod child;
+mod host;
+mod hosts;
+mod protocol;
+mod seat;
+mod supervisor;
+mod worker;
+
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use flott_core::{Registry, Result};
+use flott_plan::ExecutionGraph;
+use serde::{Deserialize, Serialize};
+
+pub use hosts::ProcessHosts;
+pub use protocol::{FromHost, ToHost};
+pub use seat::{Launcher, SEAT_VARIABLE, Seat};
+pub use worker::run_worker;
+
+use crate::local::{JobControl, JobMetrics, JobOptions, drive};
+use crate::master::{JobEnd, MasterEvent};
+
+/// How long processes wait for each other, in ms of real time, and what is kept of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLimits {
+    /// A worker must have connected by then.
+    pub start_ms: u64,
+    /// A lost connection waits so long to be reported: the death of a process is the better reason.
+    pub grace_ms: u64,
+    /// A worker whose tasks are cancelled and not over by then is killed.
+    pub cancel_ms: u64,
+    /// A worker that was told to stop and has not ended by then is killed.
+    pub linger_ms: u64,
+    /// How much of what a worker wrote to its standard error is kept, from the end.
+    pub last_words_bytes: usize,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        // Flink's `task.cancellation.timeout` is 180 s; the rest is for people who wait.
+        Self { start_ms: 30_000, grace_ms: 1_000, cancel_ms: 180_000, linger_ms: 5_000, last_words_bytes: 4096 }
+    }
+}
+
+/// The worker processes of a job. Hosts 1 and up of its execution graph are workers, host 0 is this process.
+#[derive(Clone)]
+pub struct Processes {
+    /// Starts them.
+    pub launcher: Arc<dyn Launcher>,
+    /// The secret of this job: whoever knows it may connect.
+    pub token: String,
+    /// How long is waited.
+    pub limits: ProcessLimits,
+}
+
+/// Runs a job in this process and workers to its end; no worker is left behind. Errors known before anything runs come
+/// at once. Counters are those of this process only.
+pub fn run(
+    graph: ExecutionGraph,
+    registry: &Registry,
+    options: JobOptions,
+    events: &Receiver<MasterEvent>,
+    control: &JobControl,
+    metrics: impl FnOnce(&JobMetrics),
+    processes: Processes,
+) -> Result<JobEnd> {
+    let graph = Arc::new(graph);
+    let hosts = ProcessHosts::start(&graph, registry, &options, control, processes)?;
+    metrics(hosts.metrics());
+    let (end, hosts) = drive(&graph, registry, options, hosts, events)?;
+    hosts.stop();
+    end
+}

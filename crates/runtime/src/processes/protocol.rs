@@ -1,0 +1,88 @@
+//! What the master and the hosts of a job tell each other: [`ToHost`], [`FromHost`]. Each is one control frame in
+//! postcard; the version is that of the handshake.
+//!
+//! ```text
+//! master → host   Job                  once, first
+//!                 Deploy               an attempt begins: make room for connections
+//! host → master   Listening            here
+//! master → host   Peers                where all are: connect to those below you; with all connected, tasks start
+//!                 Command …            for tasks of the latest attempt
+//! host → master   Task …               of the attempt they name
+//! master → host   Stop                 end
+//! ```
+//!
+//! A snapshot, or what a task is restored from, is one frame and so at most
+//! [`MAX_BODY_BYTES`](crate::network::frame::MAX_BODY_BYTES).
+
+use std::net::SocketAddr;
+
+use flott_checkpoint::TaskRestore;
+use flott_core::{Error, Result};
+use flott_plan::{HostId, TaskId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::ProcessLimits;
+use crate::mailbox::TaskCommand;
+use crate::master::Attempt;
+use crate::task::TaskEvent;
+
+/// From the master to a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToHost {
+    /// The job; comes first and once.
+    Job {
+        /// The encoded execution graph.
+        graph: Vec<u8>,
+        /// Where everything random begins.
+        seed: u64,
+        /// How long is waited.
+        limits: ProcessLimits,
+    },
+    /// What a task of the next attempt is restored from; before its [`ToHost::Deploy`].
+    Restore(TaskId, TaskRestore),
+    /// An attempt begins.
+    Deploy(Attempt),
+    /// Every host of the attempt, and where it listens.
+    Peers(Attempt, Vec<(HostId, SocketAddr)>),
+    /// For a task of the latest attempt.
+    Command(TaskId, TaskCommand),
+    /// End the process's part of the job.
+    Stop,
+}
+
+/// From a host to the master.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromHost {
+    /// Peers may connect here in this attempt.
+    Listening(Attempt, SocketAddr),
+    /// A task says something; `Failed` also where it could not be made.
+    Task(Attempt, TaskEvent),
+}
+
+/// The token of connections for rows: frames of an old attempt cannot arrive in a new one.
+pub(super) fn attempt_token(job: &str, attempt: Attempt) -> String {
+    format!("{job} attempt {}", attempt.0)
+}
+
+/// The task of an event after which nothing more comes from it.
+pub(super) fn task_over(event: &TaskEvent) -> Option<TaskId> {
+    match event {
+        TaskEvent::Finished(task, _) | TaskEvent::Failed(task, _) | TaskEvent::Cancelled(task) => Some(*task),
+        TaskEvent::NeedSplit(_) | TaskEvent::Ack(..) | TaskEvent::Declined(..) => None,
+    }
+}
+
+/// As the body of a control frame.
+pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(message).map_err(|e| Error::internal(format!("cannot encode a message to a process: {e}")))
+}
+
+/// Reads what [`encode`] wrote.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let broken = |e: postcard::Error| Error::internal(format!("a message of another process cannot be read: {e}"));
+    match postcard::take_from_bytes(bytes).map_err(broken)? {
+        (message, []) => Ok(message),
+        (_, rest) => Err(Error::internal(format!("a message of another process has {} bytes too many", rest.len()))),
+    }
+}

@@ -1,0 +1,380 @@
+//! Starts, watches and ends the workers of a job: [`Supervisor`], a loop on the master's side. It passes on what master
+//! and hosts say, and answers for workers that cannot.
+//!
+//! A worker that is gone is reported once, when its process has ended: with how it ended and what it last said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use flott_checkpoint::TaskRestore;
+use flott_core::{Clock, Error, ErrorDomain, Result, Threads, Timestamp};
+use flott_plan::{ExecutionGraph, HostId, TaskId};
+
+use super::child::Child;
+use super::host::{HostEvent, receive};
+use super::protocol::{FromHost, ToHost, decode, encode, task_over};
+use super::{Processes, Seat};
+use crate::mailbox::TaskCommand;
+use crate::master::{Attempt, MasterEvent};
+use crate::network::Connection;
+use crate::task::TaskEvent;
+
+/// Tells the lives of one worker's processes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life(u32);
+
+/// What the supervisor is woken by.
+pub(super) enum Event {
+    /// The master begins an attempt.
+    Deploy(Attempt, BTreeMap<TaskId, TaskRestore>),
+    /// The master tells a task.
+    Command(TaskId, TaskCommand),
+    /// A process has connected, or has failed to introduce itself.
+    Peer(Result<Connection>),
+    /// A host says something.
+    Said(HostId, FromHost),
+    /// A worker's connection has brought bytes.
+    Frame(HostId, Life, Vec<u8>),
+    /// A worker's connection has ended, and why.
+    Ended(HostId, Life, Error),
+    /// A worker's standard error has ended: so does the process.
+    Silent(HostId, Life),
+    /// End all workers.
+    Stop,
+}
+
+/// Starts, watches and ends the workers of a job.
+pub(super) struct Supervisor {
+    graph: Arc<ExecutionGraph>,
+    job: Vec<u8>,
+    processes: Processes,
+    clock: Arc<dyn Clock>,
+    threads: Arc<dyn Threads>,
+    /// Where workers are to connect.
+    address: SocketAddr,
+    inbox: Sender<Event>,
+    local: Sender<HostEvent>,
+    master: Sender<MasterEvent>,
+    /// Every host that has tasks.
+    hosts: BTreeSet<HostId>,
+    workers: BTreeMap<HostId, Worker>,
+    lives: u32,
+    /// Why the last stranger was turned away: perhaps a worker of ours that speaks another version.
+    refused: Option<Error>,
+    attempt: Attempt,
+    listening: BTreeMap<HostId, SocketAddr>,
+    live: BTreeSet<TaskId>,
+}
+
+struct Worker {
+    life: Life,
+    child: Child,
+    connection: Option<Connection>,
+    /// Encoded orders, until it has connected.
+    waiting: Vec<Vec<u8>>,
+    /// It is ended then, and why.
+    due: Option<(Timestamp, Error)>,
+    /// Its connection has ended.
+    lost: bool,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        graph: Arc<ExecutionGraph>,
+        seed: u64,
+        processes: Processes,
+        (clock, threads): (Arc<dyn Clock>, Arc<dyn Threads>),
+        address: SocketAddr,
+        (inbox, local, master): (Sender<Event>, Sender<HostEvent>, Sender<MasterEvent>),
+    ) -> Result<Self> {
+        let job = encode(&ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits })?;
+        let hosts = graph.tasks.iter().map(|(_, host)| *host).collect();
+        Ok(Self {
+            graph,
+            job,
+            processes,
+            clock,
+            threads,
+            address,
+            inbox,
+            local,
+            master,
+            hosts,
+            workers: BTreeMap::new(),
+            lives: 0,
+            refused: None,
+            attempt: Attempt(0),
+            listening: BTreeMap::new(),
+            live: BTreeSet::new(),
+        })
+    }
+
+    /// Works until it is told to stop; then no worker is left.
+    pub(super) fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            match self.wait(events) {
+                Some(Event::Stop) => break,
+                Some(event) => self.handle(event),
+                None => {}
+            }
+        }
+        self.stop(events);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Deploy(attempt, restored) => self.deploy(attempt, restored),
+            Event::Command(task, command) => self.command(task, command),
+            Event::Peer(Ok(connection)) => self.connected(connection),
+            Event::Peer(Err(error)) => self.refused = Some(error),
+            Event::Said(host, message) => self.said(host, message),
+            Event::Frame(host, life, bytes) if self.is_alive(host, life) => match decode(&bytes) {
+                Ok(message) => self.said(host, message),
+                Err(error) => self.died(host, Some(error)),
+            },
+            Event::Ended(host, life, error) if self.is_alive(host, life) => {
+                // The process may be about to end, with a better reason.
+                let at = self.in_ms(self.processes.limits.linger_ms);
+                if let Some(worker) = self.workers.get_mut(&host) {
+                    worker.lost = true;
+                    worker.due = Some((at, error));
+                }
+            }
+            Event::Silent(host, life) if self.is_alive(host, life) => self.died(host, None),
+            Event::Frame(..) | Event::Ended(..) | Event::Silent(..) | Event::Stop => {}
+        }
+    }
+
+    fn is_alive(&self, host: HostId, life: Life) -> bool {
+        self.workers.get(&host).is_some_and(|worker| worker.life == life)
+    }
+
+    fn in_ms(&self, ms: u64) -> Timestamp {
+        self.clock.now().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
+    /// The next event; `None` after ending workers whose time is over.
+    fn wait(&mut self, events: &Receiver<Event>) -> Option<Event> {
+        let due = self.workers.values().filter_map(|worker| worker.due.as_ref().map(|(at, _)| *at)).min();
+        match receive(events, &*self.clock, due) {
+            Ok(event) => return Some(event),
+            // Cannot be: this holds a sender.
+            Err(RecvTimeoutError::Disconnected) => return Some(Event::Stop),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = self.clock.now();
+        let overdue = |worker: &Worker| worker.due.clone().filter(|(at, _)| *at <= now);
+        let over: Vec<_> = self.workers.iter().filter_map(|(host, w)| Some((*host, overdue(w)?.1))).collect();
+        over.into_iter().for_each(|(host, error)| self.died(host, Some(error)));
+        None
+    }
+
+    fn deploy(&mut self, attempt: Attempt, mut restored: BTreeMap<TaskId, TaskRestore>) {
+        self.attempt = attempt;
+        self.listening.clear();
+        self.live = self.graph.tasks.iter().map(|(task, _)| *task).collect();
+        let graph = Arc::clone(&self.graph);
+        for host in self.hosts.clone() {
+            let ready = if host == HostId(0) { Ok(()) } else { self.revive(host) };
+            let orders = graph.tasks_on(host).filter_map(|task| Some(ToHost::Restore(task, restored.remove(&task)?)));
+            let mut orders = orders.chain([ToHost::Deploy(attempt)]);
+            if let Err(error) = ready.and_then(|()| orders.try_for_each(|order| self.order(host, order))) {
+                self.fail_tasks(host, &error);
+            }
+        }
+    }
+
+    /// A worker for this host that will answer.
+    fn revive(&mut self, host: HostId) -> Result<()> {
+        match self.workers.get_mut(&host) {
+            Some(worker) if !worker.lost => return Ok(()),
+            Some(worker) => drop(worker.child.end()),
+            None => {}
+        }
+        self.workers.remove(&host);
+        let life = Life(self.lives);
+        self.lives += 1;
+        let seat = Seat { host, address: self.address, token: self.processes.token.clone() };
+        let command = self.processes.launcher.command(&seat)?;
+        let (limits, inbox) = (self.processes.limits, self.inbox.clone());
+        let on_silence = move || drop(inbox.send(Event::Silent(host, life)));
+        let child = Child::start(command, &*self.threads, limits.last_words_bytes, on_silence)?;
+        let text = format!("a worker process has not connected within {} ms", limits.start_ms);
+        let due = Some((self.in_ms(limits.start_ms), Error::external(text)));
+        let waiting = vec![self.job.clone()];
+        self.workers.insert(host, Worker { life, child, connection: None, waiting, due, lost: false });
+        Ok(())
+    }
+
+    /// Sends an order to a host, now or when it has connected.
+    fn order(&mut self, host: HostId, order: ToHost) -> Result<()> {
+        if host == HostId(0) {
+            let _ = self.local.send(HostEvent::Order(order));
+            return Ok(());
+        }
+        // One that is gone has been answered for.
+        let Some(worker) = self.workers.get_mut(&host) else { return Ok(()) };
+        let bytes = encode(&order)?;
+        match &worker.connection {
+            Some(connection) if !worker.lost => connection.send_control(bytes),
+            Some(_) => Ok(()),
+            None => {
+                worker.waiting.push(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn connected(&mut self, connection: Connection) {
+        let host = connection.peer();
+        let Some(worker) = self.workers.get_mut(&host).filter(|worker| worker.connection.is_none()) else {
+            return connection.fail(Error::internal("a worker that nobody expects"));
+        };
+        let (life, frames, ended) = (worker.life, self.inbox.clone(), self.inbox.clone());
+        let started = connection.start(
+            move |bytes| drop(frames.send(Event::Frame(host, life, bytes))),
+            move |result| {
+                let closed = || Error::external("a worker process has closed its connection");
+                let _ = ended.send(Event::Ended(host, life, result.err().unwrap_or_else(closed)));
+            },
+        );
+        let waiting = std::mem::take(&mut worker.waiting);
+        worker.due = None;
+        worker.connection = Some(connection.clone());
+        let sent = started.and_then(|()| waiting.into_iter().try_for_each(|bytes| connection.send_control(bytes)));
+        if let Err(error) = sent {
+            self.died(host, Some(error));
+        }
+    }
+
+    fn said(&mut self, host: HostId, message: FromHost) {
+        match message {
+            FromHost::Listening(attempt, address) if attempt == self.attempt => {
+                self.listening.insert(host, address);
+                if self.listening.len() == self.hosts.len() {
+                    let all: Vec<_> = std::mem::take(&mut self.listening).into_iter().collect();
+                    for host in self.hosts.clone() {
+                        self.order_or_end(host, ToHost::Peers(attempt, all.clone()));
+                    }
+                }
+            }
+            FromHost::Listening(..) => {}
+            FromHost::Task(attempt, event) => {
+                if attempt == self.attempt
+                    && let Some(task) = task_over(&event)
+                {
+                    self.over(task, host);
+                }
+                self.tell_master(attempt, event);
+            }
+        }
+    }
+
+    /// A task is over. A worker whose last one is gone has followed its cancellation.
+    fn over(&mut self, task: TaskId, host: HostId) {
+        self.live.remove(&task);
+        let rests = !self.graph.tasks_on(host).any(|task| self.live.contains(&task));
+        if let Some(worker) = self.workers.get_mut(&host)
+            && rests
+            && !worker.lost
+        {
+            worker.due = None;
+        }
+    }
+
+    fn tell_master(&self, attempt: Attempt, event: TaskEvent) {
+        // A job that is over hears nothing and needs nothing.
+        let _ = self.master.send(MasterEvent::Task(attempt, event));
+    }
+
+    fn command(&mut self, task: TaskId, command: TaskCommand) {
+        let Some(host) = self.graph.host_of(task) else { return };
+        if command == TaskCommand::Cancel
+            && let Some(worker) = self.workers.get_mut(&host)
+        {
+            let limit = self.processes.limits.cancel_ms;
+            if worker.connection.is_none() {
+                // It knows of nothing yet and need not.
+                worker.child.end();
+                self.workers.remove(&host);
+                for task in self.live_on(host) {
+                    self.live.remove(&task);
+                    self.tell_master(self.attempt, TaskEvent::Cancelled(task));
+                }
+                return;
+            }
+            if worker.due.is_none() && self.live.contains(&task) {
+                let text = format!("a worker process has not ended its cancelled tasks within {limit} ms");
+                let at = self.clock.now().saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
+                worker.due = Some((at, Error::external(text)));
+            }
+        }
+        self.order_or_end(host, ToHost::Command(task, command));
+    }
+
+    fn order_or_end(&mut self, host: HostId, order: ToHost) {
+        if let Err(error) = self.order(host, order) {
+            self.died(host, Some(error));
+        }
+    }
+
+    fn live_on(&self, host: HostId) -> Vec<TaskId> {
+        self.graph.tasks_on(host).filter(|task| self.live.contains(task)).collect()
+    }
+
+    /// A worker's process is over, or is ended for this reason: its tasks have failed.
+    fn died(&mut self, host: HostId, reason: Option<Error>) {
+        let Some(mut worker) = self.workers.remove(&host) else { return };
+        let pid = worker.child.pid();
+        let status = worker.child.end();
+        // One that was turned away at the door has ended for that reason.
+        let reason = self.refused.take_if(|_| worker.connection.is_none()).or(reason);
+        let error = match reason {
+            Some(reason) if reason.domain() == ErrorDomain::User => {
+                Error::user(format!("{}; the worker process {status}", reason.message()))
+            }
+            Some(reason) if reason.domain() == ErrorDomain::Internal => reason,
+            Some(reason) => Error::external(format!("{}; the worker process {status}", reason.message())),
+            None => Error::external(format!("a worker process {status}")),
+        };
+        self.fail_tasks(host, &error.at("host", host.0).at("pid", pid));
+    }
+
+    /// The tasks of a host have failed. Where all of them are over but others are not, rows may be lost: one has.
+    fn fail_tasks(&mut self, host: HostId, error: &Error) {
+        if self.live.is_empty() {
+            return;
+        }
+        let mut failed = self.live_on(host);
+        if failed.is_empty() {
+            failed.extend(self.graph.tasks_on(host).next());
+        }
+        for task in failed {
+            self.live.remove(&task);
+            self.tell_master(self.attempt, TaskEvent::Failed(task, error.clone()));
+        }
+    }
+
+    /// Ends all workers: by their own will, or after a while against it.
+    fn stop(mut self, events: &Receiver<Event>) {
+        self.live.clear();
+        let at = self.in_ms(self.processes.limits.linger_ms);
+        for host in self.workers.keys().copied().collect::<Vec<_>>() {
+            let told = self.order(host, ToHost::Stop).is_ok();
+            if let Some(worker) = self.workers.get_mut(&host) {
+                let told = told && worker.connection.is_some() && !worker.lost;
+                let at = if told { at } else { self.clock.now() };
+                worker.due = Some((at, Error::external("a worker process does not end")));
+            }
+        }
+        while !self.workers.is_empty() {
+            if let Some(Event::Silent(host, life)) = self.wait(events)
+                && self.is_alive(host, life)
+            {
+                self.died(host, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! No allocation per row in map, filter and exchange: counted in whole jobs, in a program of its own because its
+//! allocator counts.
+
+use std::alloc::System;
+use std::collections::BTreeMap;
+
+use flott_connectors::blackhole::Blackhole;
+use flott_connectors::sequence::{self, SequenceConfig};
+use flott_core::{Result, Spec};
+use flott_operators::calc::{self, CalcConfig};
+use flott_operators::expr::{BinaryOp, Expr, Scalar};
+use flott_plan::{NodeKind, Partitioning};
+use flott_testing::jobs::{Graph, registry, run};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const BATCHES: usize = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    Filter,
+    Map,
+    /// By key over local channels, with so many tasks on each side.
+    Exchange(u32),
+}
+
+/// Calls of the allocator by a job over `batches` batches of `batch_rows` rows.
+fn allocations(job: Job, batches: usize, batch_rows: usize) -> Result<usize> {
+    let parallelism = if let Job::Exchange(tasks) = job { tasks } else { 1 };
+    let options = [
+        ("parallelism.default", parallelism.to_string()),
+        ("flott.threads", parallelism.to_string()),
+        ("flott.batch.rows", batch_rows.to_string()),
+    ];
+    let mut graph = Graph::new(&options.each_ref().map(|(key, value)| (*key, value.as_str())))?;
+    let spec = SequenceConfig { from: 0, to: (batches * batch_rows) as i64 - 1, splits: 1 }.spec()?;
+    let source = NodeKind::Source { spec, watermarks: None };
+    let source = graph.add("numbers", source, &[], sequence::schema());
+    let number = |n| Box::new(Expr::Literal(Scalar::int64(n)));
+    let config = match job {
+        Job::Filter => {
+            // Two of three rows stay.
+            let rest = Expr::Binary(BinaryOp::Modulo, Box::new(Expr::Column(0)), number(3));
+            CalcConfig::filter(Expr::Binary(BinaryOp::Gt, Box::new(rest), number(0)))
+        }
+        Job::Map => {
+            let more = Expr::Binary(BinaryOp::Plus, Box::new(Expr::Column(0)), number(1));
+            CalcConfig::project(vec![("value".to_owned(), more)])
+        }
+        Job::Exchange(_) => CalcConfig::default(),
+    };
+    let calc = NodeKind::Operator(Spec::new(calc::NAME, &config)?);
+    let calc = graph.add("calc", calc, &[(source, Partitioning::Forward)], config.output(&sequence::schema())?);
+    let how = if let Job::Exchange(_) = job { Partitioning::Hash(vec![0]) } else { Partitioning::Forward };
+    let schema = graph.node(calc).output.clone();
+    graph.add("sink", NodeKind::Sink(Blackhole::spec()?), &[(calc, how)], schema);
+    let registry = registry();
+    let region = Region::new(ALLOCATOR);
+    run(&graph, &registry, None, |_, _| (), |_| ())?.end?;
+    let change = region.change();
+    Ok(change.allocations + change.reallocations)
+}
+
+/// What a batch costs more, so that what a job costs once does not count.
+fn per_batch(job: Job, batch_rows: usize) -> Result<f64> {
+    // The first job of a process also fills caches of its own.
+    allocations(job, BATCHES, batch_rows)?;
+    let (once, twice) = (allocations(job, BATCHES, batch_rows)?, allocations(job, 2 * BATCHES, batch_rows)?);
+    Ok(twice.saturating_sub(once) as f64 / BATCHES as f64)
+}
+
+/// One test: two at once would count each other's.
+#[test]
+fn allocations_are_per_batch_not_per_row() -> Result<()> {
+    let mut found = BTreeMap::new();
+    for job in [Job::Filter, Job::Map, Job::Exchange(1), Job::Exchange(2)] {
+        let (small, large) = (per_batch(job, 1024)?, per_batch(job, 4096)?);
+        found.insert(format!("{job:?}"), (small, large));
+    }
+    for (job, (small, large)) in &found {
+        // 4096 rows at one allocation for 50 rows are 82 a batch.
+        assert!(*large < 4096.0 / 50.0, "{job}: {large} allocations a batch; all: {found:?}");
+        // Four times the rows in a batch: one allocation in 100 rows would be 30 more. A batch costs the same but for
+        // what the scheduling of threads decides, such as how far a queue grows and how many shares make a batch.
+        assert!(large - small < 20.0, "{job}: {small} allocations for 1024 rows, {large} for 4096; all: {found:?}");
+    }
+    Ok(())
+}
