@@ -10,7 +10,7 @@ help: ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 demo: flights ## run the main job: departures, cancellations and delays per airport and hour, New York 2013
-	cargo run -p flott-cli --example flights -- --input target/demo/flights.csv --output target/demo/result
+	cargo run -p flott --example flights -- --input target/demo/flights.csv --output target/demo/result
 
 check-demo: demo venv ## compare the demo's result with DuckDB's
 	$(PYTHON) scripts/check_flights.py

@@ -77,7 +77,7 @@ def answer(env, query):
         with table.execute().collect() as rows:
             lines = []
             for row in rows:
-                if str(row.get_row_kind()) != "RowKind.INSERT":
+                if str(row.get_row_kind()) != "+I":
                     raise ValueError(f"a row of kind {row.get_row_kind()}")
                 lines.append(json.dumps([plain(v) for v in row], ensure_ascii=False))
         return "\n".join(columns), "\n".join(sorted(lines))

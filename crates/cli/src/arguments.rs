@@ -41,7 +41,7 @@ pub(crate) struct Sql {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table for people, when the statement has ended; long results are cut
+    /// A table, when the statement has ended; long ones are cut
     Table,
     /// CSV with a header, all rows, as they come
     Csv,
@@ -71,7 +71,8 @@ Examples:
 
     flott sql -e \"
       CREATE TABLE orders (customer STRING, amount DOUBLE, at TIMESTAMP(3))
-      WITH ('connector' = 'filesystem', 'path' = 'orders.csv', 'format' = 'csv');
+      WITH ('connector' = 'filesystem', 'path' = 'orders.csv',
+            'format' = 'csv');
       SELECT * FROM orders WHERE amount > 100\"
 
   Write hourly sums to a folder, with four tasks of each operator:
@@ -83,7 +84,8 @@ Examples:
     CREATE TABLE orders (
       customer STRING, amount DOUBLE, at TIMESTAMP(3),
       WATERMARK FOR at AS at - INTERVAL '5' MINUTE
-    ) WITH ('connector' = 'filesystem', 'path' = 'orders.csv', 'format' = 'csv');
+    ) WITH ('connector' = 'filesystem', 'path' = 'orders.csv',
+            'format' = 'csv');
 
     CREATE TABLE hourly (customer STRING, hour_start TIMESTAMP(3), total DOUBLE)
     WITH ('connector' = 'filesystem', 'path' = 'hourly', 'format' = 'csv');

@@ -1,4 +1,4 @@
-//! Runs jobs in this process: [`LocalExecutor`], and [`run`], the body of a program's `main`.
+//! Runs jobs on this machine: [`LocalExecutor`], and [`run`], the body of a program's `main`.
 //!
 //! This is where everything meets: the plan, the built-in parts, the program's own functions, the runtime, the
 //! machine's clock and threads.
@@ -16,10 +16,11 @@ use flott_datastream::{Executor, JobResult};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobMetrics, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
+use flott_runtime::processes;
 
 use crate::interrupt::{Interrupt, cancelled};
 use crate::report::{INTERRUPTED, report};
-use crate::{StreamExecutionEnvironment, is_cancelled};
+use crate::{StreamExecutionEnvironment, is_cancelled, worker};
 
 /// The body of `main`: runs a program whose jobs run in this process. An error is printed to standard error in plain
 /// words (exit code 1); Ctrl-C cancels the running job (exit code 130).
@@ -61,7 +62,7 @@ pub struct Moment<'a> {
 
 type Watch = Arc<dyn Fn(&Moment<'_>) + Send + Sync>;
 
-/// Runs jobs with the threads of this process.
+/// Runs jobs with the threads of this process, and of workers where there are to be some.
 ///
 /// Checkpoints go into the directory `execution.checkpointing.dir` (a path or a `file:` URI); where none is set they
 /// are kept in memory, which helps a job that restarts but not a process that is gone.
@@ -70,6 +71,7 @@ pub struct LocalExecutor {
     interrupt: Option<Interrupt>,
     watch: Option<(Duration, Watch)>,
     resume: bool,
+    workers: u32,
 }
 
 impl LocalExecutor {
@@ -91,6 +93,14 @@ impl LocalExecutor {
     #[must_use]
     pub fn resume(mut self) -> Self {
         self.resume = true;
+        self
+    }
+
+    /// Tasks run in so many processes beside this one, which are this program again: each runs it up to `execute`
+    /// (see [`worker`]). Counters are then those of this process only.
+    #[must_use]
+    pub fn workers(mut self, workers: u32) -> Self {
+        self.workers = workers;
         self
     }
 
@@ -118,9 +128,12 @@ impl LocalExecutor {
 impl Executor for LocalExecutor {
     fn execute(&self, graph: StreamGraph, mut registry: Registry) -> Result<JobResult> {
         add_built_ins(&mut registry);
+        if let Some(seat) = worker::seat()? {
+            worker::serve(&seat, registry);
+        }
         let job = graph.name.clone();
         let store = checkpoint_store(&graph.config)?;
-        let tasks = ExecutionGraph::of(JobGraph::of(&graph)?, 1);
+        let tasks = ExecutionGraph::of(JobGraph::of(&graph)?, self.workers.saturating_add(1));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let threads: Arc<dyn Threads> = Arc::new(SystemThreads);
         let (control, events) = local::control();
@@ -138,13 +151,17 @@ impl Executor for LocalExecutor {
         };
         let mut watched = None;
         let mut seen = JobMetrics::default();
-        let end = local::run(tasks, &registry, options, &events, &control, |metrics| {
+        let watch_it = |metrics: &JobMetrics| {
             seen = metrics.clone();
             watched = self.watch.as_ref().map(|(every, look)| {
                 let (every, look) = (*every, Arc::clone(look));
                 watch(every, look, metrics.clone(), Arc::clone(&clock), &*threads)
             });
-        });
+        };
+        let end = match self.workers {
+            0 => local::run(tasks, &registry, options, &events, &control, watch_it),
+            _ => processes::run(tasks, &registry, options, &events, &control, watch_it, worker::processes()?),
+        };
         let started = watched.transpose()?;
         if let Some((ended, joined)) = started {
             drop(ended);

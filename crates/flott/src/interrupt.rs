@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flott_core::{Error, Result};
 use flott_runtime::local::JobControl;
 
-use crate::INTERRUPTED;
+use crate::{INTERRUPTED, worker};
 
 const CANCELLED: &str = "the job was cancelled";
 
@@ -33,11 +33,15 @@ struct State {
 
 impl Interrupt {
     /// Hears the signals from now on; a process can do that once. Where no job runs, and on a second signal, the
-    /// process ends at once, with exit code 130.
+    /// process ends at once, with exit code 130. A worker goes on: the process it works for tells it what to do.
     pub fn on_signals() -> Result<Self> {
         let interrupt = Self::default();
         let heard = interrupt.clone();
+        let is_worker = worker::seat()?.is_some();
         let handler = move || {
+            if is_worker {
+                return;
+            }
             let mut state = heard.lock();
             if state.asked || state.jobs.is_empty() {
                 process::exit(INTERRUPTED.into());

@@ -24,7 +24,7 @@
 //!
 //! - [`prelude`] is what most programs use; [`connectors`] are the sources and sinks that need a configuration.
 //! - [`run`] is the body of `main`: errors in plain words, exit codes, Ctrl-C.
-//! - [`LocalExecutor`] runs jobs in this process, and can be watched while it does.
+//! - [`LocalExecutor`] runs jobs on this machine, in one process or several ([`worker`]), and can be watched while it does.
 #![deny(missing_docs)]
 
 pub mod connectors;
@@ -34,9 +34,11 @@ mod interrupt;
 pub mod prelude;
 mod report;
 pub mod text;
+pub mod worker;
 
 pub use environment::StreamExecutionEnvironment;
 pub use executor::{LocalExecutor, Moment, built_ins, run};
+pub use flott_core::ErrorDomain;
 pub use flott_core::config::{self, Config};
 // The derive of this name refers to `::flott`, so that a program needs no other crate of ours.
 pub use flott_datastream::FacadeRecord as Record;

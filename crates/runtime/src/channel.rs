@@ -121,12 +121,12 @@ impl ChannelQueue {
         Some(element)
     }
 
-    /// The first barrier waiting in the queue, wherever it is.
+    /// The newest barrier waiting in the queue, wherever it is: those before it were given up.
     pub fn waiting_barrier(&self) -> Option<flott_core::CheckpointBarrier> {
         if self.barriers.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.lock().elements.iter().find_map(|element| match element {
+        self.lock().elements.iter().rev().find_map(|element| match element {
             StreamElement::Barrier(barrier) => Some(*barrier),
             _ => None,
         })

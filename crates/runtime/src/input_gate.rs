@@ -256,9 +256,16 @@ impl InputGate {
         }
     }
 
-    /// Makes this barrier's checkpoint the current one, unless an equal or newer one is.
-    fn begin(&mut self, barrier: CheckpointBarrier) {
-        if let Some(current) = &self.alignment {
+    /// Makes this barrier's checkpoint the current one, unless an equal or newer one is. One barrier that overtakes
+    /// makes its checkpoint overtake: its sender was told before this task, or before the barriers of other senders.
+    fn begin(&mut self, mut barrier: CheckpointBarrier) {
+        if barrier.id == self.overtake {
+            barrier.mode = BarrierMode::Unaligned;
+        }
+        if let Some(current) = &mut self.alignment {
+            if current.barrier.id == barrier.id && barrier.mode == BarrierMode::Unaligned {
+                current.barrier.mode = BarrierMode::Unaligned;
+            }
             if current.barrier.id >= barrier.id {
                 return;
             }
@@ -284,8 +291,7 @@ impl InputGate {
             .filter(|barrier| barrier.mode == BarrierMode::Unaligned || barrier.id == self.overtake)
             .filter(|barrier| barrier.id > self.done)
             .max_by_key(|barrier| barrier.id);
-        if let Some(mut barrier) = waiting {
-            barrier.mode = BarrierMode::Unaligned;
+        if let Some(barrier) = waiting {
             self.begin(barrier);
         }
     }
@@ -310,8 +316,11 @@ impl InputGate {
         for (index, input) in self.inputs.iter_mut().enumerate() {
             if unaligned && !alignment.arrived[index] {
                 if let Some(overtaken) = input.queue.overtake(alignment.barrier.id) {
-                    // Rows recovered and not yet taken are ahead of everything queued.
-                    alignment.recorded[index].extend(input.recovered.iter().cloned().chain(overtaken));
+                    // Rows recovered and not yet taken are ahead of everything queued. A barrier among them is of a
+                    // checkpoint that was given up.
+                    let ahead = input.recovered.iter().cloned().chain(overtaken);
+                    let ahead = ahead.filter(|element| !matches!(element, StreamElement::Barrier(_)));
+                    alignment.recorded[index].extend(ahead);
                     alignment.arrived[index] = true;
                 } else if input.ended {
                     alignment.arrived[index] = true;

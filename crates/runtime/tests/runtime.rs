@@ -1,3 +1,5 @@
 //! All integration tests of the runtime.
 
+mod gate;
 mod network;
+mod partition;

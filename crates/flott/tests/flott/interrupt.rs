@@ -3,14 +3,15 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use crate::program::{example, files};
+use crate::program::{example, files, told};
 
 #[test]
 fn ctrl_c_leaves_no_file() {
-    for signal in ["INT", "TERM"] {
+    for (signal, workers) in [("INT", "0"), ("TERM", "0"), ("INT", "1")] {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("numbers");
-        let mut program = example("numbers").arg(&output).stderr(Stdio::piped()).spawn().unwrap();
+        let mut program =
+            example("numbers").arg(&output).args(["--workers", workers]).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(program.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
@@ -28,13 +29,17 @@ fn ctrl_c_leaves_no_file() {
 
 #[test]
 fn without_ctrl_c_all_files_are_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("numbers");
-    let status = example("numbers").arg(&output).arg("10").status().unwrap();
-    assert!(status.success());
-    let names = files(&output);
-    let texts = names.iter().map(|name| std::fs::read_to_string(output.join(name)).unwrap());
-    let mut numbers: Vec<i64> = texts.flat_map(|t| t.lines().map(|l| l.parse().unwrap()).collect::<Vec<_>>()).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, [2, 4, 6, 8, 10]);
+    for workers in ["0", "2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("numbers");
+        let run = example("numbers").arg(&output).args(["1000", "--workers", workers]).output().unwrap();
+        assert_eq!(told(&run), (Some(0), String::new(), String::new()), "{workers} workers");
+        let mut numbers = Vec::new();
+        for name in files(&output) {
+            let text = std::fs::read_to_string(output.join(name)).unwrap();
+            numbers.extend(text.lines().map(|line| line.parse::<i64>().unwrap()));
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=500).map(|n| 2 * n).collect::<Vec<_>>(), "{workers} workers");
+    }
 }

@@ -32,7 +32,7 @@ fn what_cannot_run_is_refused_before_it_does() {
         for (key, value) in options {
             env.set(key, value);
         }
-        let _rows = env.from_sequence(1, 3).collect();
+        let _rows = env.from_sequence(1, 3).key_by(|n| *n).reduce(|a, b| a + b).collect();
         let error = env.execute("refused").unwrap_err();
         assert_eq!(error.domain(), ErrorDomain::User);
         error.to_string()
@@ -78,5 +78,5 @@ fn an_error_of_a_function_names_operator_and_record() {
         env.from_sequence(1, 3).map(|n| if n == 2 { Err("two is refused") } else { Ok(n) }).name("Picky").collect();
     let error = env.execute("picky").unwrap_err();
     assert_eq!((error.message(), error.place("operator")), ("two is refused", Some("Picky")));
-    assert!(error.to_string().contains("(record [2]"), "{error}");
+    assert!(error.to_string().contains("(row 0, record {value: 2}, operator Picky, "), "{error}");
 }

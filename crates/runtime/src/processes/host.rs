@@ -190,10 +190,6 @@ impl TaskHost {
         let listening = self.listen(attempt);
         match listening {
             Ok(listener) => {
-                // The master tells who does not come at all; this is for one that came and then said nothing.
-                let limit = self.parts.limits.start_ms.saturating_mul(2);
-                let error = format!("the processes of the job have not found each other within {limit} ms");
-                current.broken = Some((self.in_ms(limit), Error::external(error)));
                 (self.parts.tell)(FromHost::Listening(attempt, listener.address()));
                 current._listener = Some(listener);
                 self.current = Some(current);
@@ -225,6 +221,13 @@ impl TaskHost {
     }
 
     fn connect(&mut self, attempt: Attempt, addresses: &[(HostId, SocketAddr)]) {
+        let limit = self.parts.limits.start_ms;
+        let late = format!("the processes of the job have not connected to each other within {limit} ms");
+        let late = Some((self.in_ms(limit), Error::external(late)));
+        match &mut self.current {
+            Some(current) if matches!(current.phase, Phase::Connecting(_)) => current.broken = late,
+            _ => return,
+        }
         for (peer, address) in addresses {
             if *peer < self.parts.host && self.peers.contains(peer) {
                 match self.parts.network.connect(*address, self.hello(attempt)) {

@@ -35,7 +35,7 @@ use crate::master::{JobEnd, MasterEvent};
 /// How long processes wait for each other, in ms of real time, and what is kept of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLimits {
-    /// A worker must have connected by then.
+    /// A worker must have started and be ready for an attempt by then, and then again have connected to the others.
     pub start_ms: u64,
     /// A lost connection waits so long to be reported: the death of a process is the better reason.
     pub grace_ms: u64,
@@ -50,7 +50,7 @@ pub struct ProcessLimits {
 impl Default for ProcessLimits {
     fn default() -> Self {
         // Flink's `task.cancellation.timeout` is 180 s; the rest is for people who wait.
-        Self { start_ms: 30_000, grace_ms: 1_000, cancel_ms: 180_000, linger_ms: 5_000, last_words_bytes: 4096 }
+        Self { start_ms: 30_000, grace_ms: 500, cancel_ms: 180_000, linger_ms: 5_000, last_words_bytes: 4096 }
     }
 }
 

@@ -74,8 +74,8 @@ struct Worker {
     connection: Option<Connection>,
     /// Encoded orders, until it has connected.
     waiting: Vec<Vec<u8>>,
-    /// It is ended then, and why.
-    due: Option<(Timestamp, Error)>,
+    /// It is ended then, and why; without a reason it has ended by itself.
+    due: Option<(Timestamp, Option<Error>)>,
     /// Its connection has ended.
     lost: bool,
 }
@@ -128,21 +128,14 @@ impl Supervisor {
             Event::Deploy(attempt, restored) => self.deploy(attempt, restored),
             Event::Command(task, command) => self.command(task, command),
             Event::Peer(Ok(connection)) => self.connected(connection),
-            Event::Peer(Err(error)) => self.refused = Some(error),
+            Event::Peer(Err(error)) => self.refuse(error),
             Event::Said(host, message) => self.said(host, message),
             Event::Frame(host, life, bytes) if self.is_alive(host, life) => match decode(&bytes) {
                 Ok(message) => self.said(host, message),
                 Err(error) => self.died(host, Some(error)),
             },
-            Event::Ended(host, life, error) if self.is_alive(host, life) => {
-                // The process may be about to end, with a better reason.
-                let at = self.in_ms(self.processes.limits.linger_ms);
-                if let Some(worker) = self.workers.get_mut(&host) {
-                    worker.lost = true;
-                    worker.due = Some((at, error));
-                }
-            }
-            Event::Silent(host, life) if self.is_alive(host, life) => self.died(host, None),
+            Event::Ended(host, life, error) if self.is_alive(host, life) => self.lost(host, error),
+            Event::Silent(host, life) if self.is_alive(host, life) => self.silent(host),
             Event::Frame(..) | Event::Ended(..) | Event::Silent(..) | Event::Stop => {}
         }
     }
@@ -167,7 +160,7 @@ impl Supervisor {
         let now = self.clock.now();
         let overdue = |worker: &Worker| worker.due.clone().filter(|(at, _)| *at <= now);
         let over: Vec<_> = self.workers.iter().filter_map(|(host, w)| Some((*host, overdue(w)?.1))).collect();
-        over.into_iter().for_each(|(host, error)| self.died(host, Some(error)));
+        over.into_iter().for_each(|(host, error)| self.died(host, error));
         None
     }
 
@@ -176,12 +169,19 @@ impl Supervisor {
         self.listening.clear();
         self.live = self.graph.tasks.iter().map(|(task, _)| *task).collect();
         let graph = Arc::clone(&self.graph);
+        let start_ms = self.processes.limits.start_ms;
+        let by = self.in_ms(start_ms);
         for host in self.hosts.clone() {
             let ready = if host == HostId(0) { Ok(()) } else { self.revive(host) };
             let orders = graph.tasks_on(host).filter_map(|task| Some(ToHost::Restore(task, restored.remove(&task)?)));
             let mut orders = orders.chain([ToHost::Deploy(attempt)]);
-            if let Err(error) = ready.and_then(|()| orders.try_for_each(|order| self.order(host, order))) {
-                self.fail_tasks(host, &error);
+            if let Some(worker) = self.workers.get_mut(&host) {
+                let text = format!("a worker process was not ready within {start_ms} ms");
+                worker.due = Some((by, Some(Error::external(text))));
+            }
+            match ready {
+                Ok(()) => orders.try_for_each(|order| self.order(host, order)).unwrap_or_else(|e| self.lost(host, e)),
+                Err(error) => self.fail_tasks(host, &error.at("host", host.0)),
             }
         }
     }
@@ -201,10 +201,8 @@ impl Supervisor {
         let (limits, inbox) = (self.processes.limits, self.inbox.clone());
         let on_silence = move || drop(inbox.send(Event::Silent(host, life)));
         let child = Child::start(command, &*self.threads, limits.last_words_bytes, on_silence)?;
-        let text = format!("a worker process has not connected within {} ms", limits.start_ms);
-        let due = Some((self.in_ms(limits.start_ms), Error::external(text)));
         let waiting = vec![self.job.clone()];
-        self.workers.insert(host, Worker { life, child, connection: None, waiting, due, lost: false });
+        self.workers.insert(host, Worker { life, child, connection: None, waiting, due: None, lost: false });
         Ok(())
     }
 
@@ -241,22 +239,22 @@ impl Supervisor {
             },
         );
         let waiting = std::mem::take(&mut worker.waiting);
-        worker.due = None;
         worker.connection = Some(connection.clone());
         let sent = started.and_then(|()| waiting.into_iter().try_for_each(|bytes| connection.send_control(bytes)));
-        if let Err(error) = sent {
-            self.died(host, Some(error));
-        }
+        sent.unwrap_or_else(|error| self.lost(host, error));
     }
 
     fn said(&mut self, host: HostId, message: FromHost) {
         match message {
             FromHost::Listening(attempt, address) if attempt == self.attempt => {
+                if let Some(worker) = self.workers.get_mut(&host).filter(|worker| !worker.lost) {
+                    worker.due = None;
+                }
                 self.listening.insert(host, address);
                 if self.listening.len() == self.hosts.len() {
                     let all: Vec<_> = std::mem::take(&mut self.listening).into_iter().collect();
                     for host in self.hosts.clone() {
-                        self.order_or_end(host, ToHost::Peers(attempt, all.clone()));
+                        self.order_or_lose(host, ToHost::Peers(attempt, all.clone()));
                     }
                 }
             }
@@ -308,20 +306,49 @@ impl Supervisor {
             if worker.due.is_none() && self.live.contains(&task) {
                 let text = format!("a worker process has not ended its cancelled tasks within {limit} ms");
                 let at = self.clock.now().saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
-                worker.due = Some((at, Error::external(text)));
+                worker.due = Some((at, Some(Error::external(text))));
             }
         }
-        self.order_or_end(host, ToHost::Command(task, command));
+        self.order_or_lose(host, ToHost::Command(task, command));
     }
 
-    fn order_or_end(&mut self, host: HostId, order: ToHost) {
-        if let Err(error) = self.order(host, order) {
-            self.died(host, Some(error));
-        }
+    fn order_or_lose(&mut self, host: HostId, order: ToHost) {
+        self.order(host, order).unwrap_or_else(|error| self.lost(host, error));
     }
 
     fn live_on(&self, host: HostId) -> Vec<TaskId> {
         self.graph.tasks_on(host).filter(|task| self.live.contains(task)).collect()
+    }
+
+    /// A process is turned away at the door. It may be a worker of ours that has ended for this reason.
+    fn refuse(&mut self, error: Error) {
+        self.refused = Some(error);
+        let ended = self.workers.iter().filter(|(_, worker)| matches!(worker.due, Some((_, None))));
+        for host in ended.map(|(host, _)| *host).collect::<Vec<_>>() {
+            self.died(host, None);
+        }
+    }
+
+    /// A worker's process has ended. Why one has that never came in may still be on its way through the door.
+    fn silent(&mut self, host: HostId) {
+        let at = self.in_ms(self.processes.limits.grace_ms);
+        match self.workers.get_mut(&host) {
+            Some(worker) if worker.connection.is_none() && self.refused.is_none() => {
+                worker.lost = true;
+                worker.due = Some((at, None));
+            }
+            _ => self.died(host, None),
+        }
+    }
+
+    /// A worker cannot be reached. Its process may be about to end, which is the better reason; a fault of the job is
+    /// one by itself.
+    fn lost(&mut self, host: HostId, error: Error) {
+        let at = self.in_ms(if error.is_retryable() { self.processes.limits.linger_ms } else { 0 });
+        if let Some(worker) = self.workers.get_mut(&host).filter(|worker| !worker.lost) {
+            worker.lost = true;
+            worker.due = Some((at, Some(error)));
+        }
     }
 
     /// A worker's process is over, or is ended for this reason: its tasks have failed.
@@ -366,7 +393,7 @@ impl Supervisor {
             if let Some(worker) = self.workers.get_mut(&host) {
                 let told = told && worker.connection.is_some() && !worker.lost;
                 let at = if told { at } else { self.clock.now() };
-                worker.due = Some((at, Error::external("a worker process does not end")));
+                worker.due = Some((at, None));
             }
         }
         while !self.workers.is_empty() {
