@@ -24,21 +24,21 @@ use crate::measure::{self, Measured, Stopwatch, child};
 use crate::report::{Runs, Section, compare, compare_heading};
 
 /// The benchmark's name.
-pub const NAME: &str = "bids";
+pub(crate) const NAME: &str = "bids";
 const PEER: &str = "crates/bench/peers/bids.py";
 /// 2024-01-01 00:00:00 UTC.
 const DAY: &str = "2024-01-01";
 
 /// Where the input is and who the peers run with.
-pub struct Setting {
+pub(crate) struct Setting {
     /// Folder of the benchmarks' input.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// The interpreter of the virtual environment with DuckDB and DataFusion.
-    pub python: PathBuf,
+    pub(crate) python: PathBuf,
 }
 
 /// Runs every query, contenders in turn. Also the peers' versions.
-pub fn bench(runs: usize, rows: u64, setting: &Setting) -> Result<(Section, Vec<String>)> {
+pub(crate) fn bench(runs: usize, rows: u64, setting: &Setting) -> Result<(Section, Vec<String>)> {
     let file = generate(&setting.data, rows)?;
     let mut names = vec!["flott"];
     if setting.python.is_file() {
@@ -109,7 +109,7 @@ fn generate(folder: &Path, rows: u64) -> Result<PathBuf> {
 }
 
 /// One run of flott, in this process: query, file, threads.
-pub fn run(args: &[String]) -> Result<Measured> {
+pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let [query, file, threads] = args else { return Err(Error::internal(format!("{NAME} of {args:?}"))) };
     let threads = threads.parse().map_err(|_| Error::internal(format!("'{threads}' is no number")))?;
     let mut graph = job::graph(threads, &[])?;

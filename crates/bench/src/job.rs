@@ -10,7 +10,7 @@ use flott_runtime::master::JobEnd;
 use flott_testing::jobs::Graph;
 
 /// A graph for so many parallel tasks of each operator and as many threads; `options` come on top.
-pub fn graph(parallelism: u32, options: &[(String, String)]) -> Result<Graph> {
+pub(crate) fn graph(parallelism: u32, options: &[(String, String)]) -> Result<Graph> {
     let parallelism = parallelism.to_string();
     let mut all = vec![("parallelism.default", parallelism.as_str()), ("flott.threads", parallelism.as_str())];
     all.extend(options.iter().map(|(key, value)| (key.as_str(), value.as_str())));
@@ -18,13 +18,13 @@ pub fn graph(parallelism: u32, options: &[(String, String)]) -> Result<Graph> {
 }
 
 /// Adds a sink behind `from`.
-pub fn sink(graph: &mut Graph, from: NodeId, spec: Spec) {
+pub(crate) fn sink(graph: &mut Graph, from: NodeId, spec: Spec) {
     let schema = graph.node(from).output.clone();
     graph.add("sink", NodeKind::Sink(spec), &[(from, Partitioning::Forward)], schema);
 }
 
 /// Runs the job to its end.
-pub fn run(graph: &Graph, registry: &Registry, clock: Arc<dyn Clock>) -> Result<()> {
+pub(crate) fn run(graph: &Graph, registry: &Registry, clock: Arc<dyn Clock>) -> Result<()> {
     let (control, events) = local::control();
     let options = JobOptions {
         clock,
@@ -43,6 +43,6 @@ pub fn run(graph: &Graph, registry: &Registry, clock: Arc<dyn Clock>) -> Result<
 }
 
 /// The machine's clock.
-pub fn clock() -> Arc<dyn Clock> {
+pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::default())
 }

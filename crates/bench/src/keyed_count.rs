@@ -18,7 +18,7 @@ use flott_testing::jobs::registry;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::InputHandle;
 use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::{Input, InspectCore, Operator};
+use timely::dataflow::operators::{Input, Inspect, Operator};
 
 use crate::job;
 use crate::measure::{Measured, Stopwatch, child};
@@ -26,14 +26,14 @@ use crate::pairs::{self, Pairs};
 use crate::report::{Runs, Section, compare, compare_heading};
 
 /// The benchmark's name.
-pub const NAME: &str = "keyed-count";
+pub(crate) const NAME: &str = "keyed-count";
 /// Of the peer, as the version table of the workspace has it.
 const TIMELY_VERSION: &str = "timely 0.32";
 /// Pairs given to timely at once.
 const TIMELY_BATCH: usize = 1024;
 
 /// Runs every case, contenders in turn.
-pub fn bench(runs: usize, rows: u64) -> Result<Section> {
+pub(crate) fn bench(runs: usize, rows: u64) -> Result<Section> {
     let mut table = vec![compare_heading()];
     for output in ["final", "running"] {
         for (keys, shown) in [(10_000, "10 k"), (1_000_000, "1 M")] {
@@ -61,7 +61,7 @@ pub fn bench(runs: usize, rows: u64) -> Result<Section> {
 }
 
 /// One run, in this process: contender, final or running, rows, keys, workers.
-pub fn run(args: &[String]) -> Result<Measured> {
+pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let [contender, output, rows, keys, workers] = args else {
         return Err(Error::internal(format!("{NAME} of {args:?}")));
     };

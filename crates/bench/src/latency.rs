@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, Int64Array};
+use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, SchemaRef};
 use flott_core::{
     Batch, Clock, Error, NextSplit, OperatorInfo, ReaderContext, Registry, Result, Sink, SinkWriter, Source,
@@ -24,9 +24,9 @@ use crate::measure::{Measured, Spread, Stopwatch, child};
 use crate::report::{Runs, Section};
 
 /// The name of the benchmark of latency.
-pub const LATENCY: &str = "latency";
+pub(crate) const LATENCY: &str = "latency";
 /// The name of the benchmark of an idle job.
-pub const IDLE: &str = "idle";
+pub(crate) const IDLE: &str = "idle";
 
 const SOURCE: &str = "bench_paced";
 const SINK: &str = "bench_latency";
@@ -42,7 +42,7 @@ struct Paced {
 }
 
 /// Latency at 1,000 records/s over 20 s.
-pub fn bench_latency(runs: usize) -> Result<Section> {
+pub(crate) fn bench_latency(runs: usize) -> Result<Section> {
     let mut table = vec![["parallelism", "p50 ms", "p99 ms", "max ms", "CPU s", "peak MiB"].map(str::to_owned).to_vec()];
     for parallelism in ["1", "2"] {
         let runs = repeat(&[LATENCY, "20", "records", parallelism], runs)?;
@@ -58,7 +58,7 @@ pub fn bench_latency(runs: usize) -> Result<Section> {
 }
 
 /// Processor time of a job that waits 30 s.
-pub fn bench_idle() -> Result<Section> {
+pub(crate) fn bench_idle() -> Result<Section> {
     let runs = repeat(&[IDLE, "30", "nothing", "2"], 1)?;
     let (cpu, seconds) = (runs.cpu_seconds().median, runs.seconds().median);
     let row = vec![
@@ -81,7 +81,7 @@ fn repeat(args: &[&str], runs: usize) -> Result<Runs> {
 }
 
 /// One run, in this process: seconds, `records` or `nothing`, parallelism.
-pub fn run(args: &[String]) -> Result<Measured> {
+pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let [seconds, what, parallelism] = args else { return Err(Error::internal(format!("{LATENCY} of {args:?}"))) };
     let number = |text: &str| text.parse::<u64>().map_err(|_| Error::internal(format!("'{text}' is no number")));
     let paced = Paced { seconds: number(seconds)?, records: what == "records" };

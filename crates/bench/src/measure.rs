@@ -14,37 +14,37 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a run came to; a child prints it as one line of JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Wall time of the job, without the start of the process.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Processor time over the same span.
-    pub cpu_seconds: f64,
+    pub(crate) cpu_seconds: f64,
     /// The most memory the process ever had.
-    pub peak_rss_bytes: u64,
+    pub(crate) peak_rss_bytes: u64,
     /// Rows that came out, to see that contenders did the same.
-    pub rows_out: u64,
+    pub(crate) rows_out: u64,
     /// Further numbers by name.
     #[serde(default)]
-    pub extra: BTreeMap<String, f64>,
+    pub(crate) extra: BTreeMap<String, f64>,
     /// The contender's version, where the child knows it.
     #[serde(default)]
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
 }
 
 /// Measures a span of this process.
-pub struct Stopwatch {
+pub(crate) struct Stopwatch {
     clock: SystemClock,
     cpu: f64,
 }
 
 impl Stopwatch {
     /// Begins now.
-    pub fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         Ok(Self { cpu: cpu_seconds()?, clock: SystemClock::default() })
     }
 
     /// Ends now.
-    pub fn stop(self, rows_out: u64) -> Result<Measured> {
+    pub(crate) fn stop(self, rows_out: u64) -> Result<Measured> {
         let seconds = self.clock.monotonic_nanos() as f64 / 1e9;
         let cpu_seconds = cpu_seconds()? - self.cpu;
         let peak_rss_bytes = peak_rss_bytes()?;
@@ -75,7 +75,7 @@ fn peak_rss_bytes() -> Result<u64> {
 }
 
 /// Runs a command and reads the [`Measured`] it prints last.
-pub fn run(command: &mut Command) -> Result<Measured> {
+pub(crate) fn run(command: &mut Command) -> Result<Measured> {
     let shown = format!("{command:?}");
     let output = command
         .stdin(Stdio::null())
@@ -91,25 +91,25 @@ pub fn run(command: &mut Command) -> Result<Measured> {
 }
 
 /// Runs this program again with `args` behind the hidden command `child`.
-pub fn child(args: &[String]) -> Result<Measured> {
+pub(crate) fn child(args: &[String]) -> Result<Measured> {
     let exe = std::env::current_exe().map_err(|e| Error::external(format!("cannot find this program: {e}")))?;
     run(Command::new(exe).arg("child").args(args))
 }
 
 /// Median, least and greatest.
 #[derive(Clone, Copy, Debug)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The middle one, or the mean of the two in the middle.
-    pub median: f64,
+    pub(crate) median: f64,
     /// The least.
-    pub min: f64,
+    pub(crate) min: f64,
     /// The greatest.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
     /// Of at least one number.
-    pub fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);

@@ -12,47 +12,47 @@ use flott_core::{
 use serde::{Deserialize, Serialize};
 
 /// Its name in the registry.
-pub const NAME: &str = "bench_pairs";
+pub(crate) const NAME: &str = "bench_pairs";
 
 /// Which pairs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Pairs {
+pub(crate) struct Pairs {
     /// How many.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Keys are below this, each as likely as the others.
-    pub keys: u64,
+    pub(crate) keys: u64,
     /// Readers.
-    pub parts: u64,
+    pub(crate) parts: u64,
 }
 
 impl Pairs {
     /// The pair of this number: MurmurHash3's finaliser is a cheap generator with a number for a seed.
     #[inline]
-    pub fn pair(self, number: u64) -> (u64, u64) {
+    pub(crate) fn pair(self, number: u64) -> (u64, u64) {
         let random = u128::from(fmix64(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 7));
         // The high half of the product: below `keys`.
         (((random * u128::from(self.keys)) >> 64) as u64, number)
     }
 
     /// Numbers of the pairs of one part.
-    pub fn part(self, part: u64) -> std::ops::Range<u64> {
+    pub(crate) fn part(self, part: u64) -> std::ops::Range<u64> {
         self.rows * part / self.parts..self.rows * (part + 1) / self.parts
     }
 
     /// The source, for a plan.
-    pub fn spec(self) -> Result<Spec> {
+    pub(crate) fn spec(self) -> Result<Spec> {
         Spec::new(NAME, &self)
     }
 }
 
 /// `key` BIGINT, `value` TIMESTAMP(3): the second number is also what a window looks at.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     let time = DataType::Timestamp(TimeUnit::Millisecond, None);
     schema_of(vec![Field::new("key", DataType::Int64, false), Field::new("value", time, false)])
 }
 
 /// Puts the source into `registry`.
-pub fn register(registry: &mut Registry) {
+pub(crate) fn register(registry: &mut Registry) {
     registry.add_source(NAME, Arc::new(|spec| Ok(Box::new(PairsSource(spec.read()?)))));
 }
 

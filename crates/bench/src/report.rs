@@ -9,13 +9,13 @@ use flott_core::{Error, Result};
 use crate::measure::{Measured, Spread};
 
 /// One benchmark's part of the page.
-pub struct Section {
+pub(crate) struct Section {
     /// Its name on the command line and its heading.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What is measured, in words.
-    pub about: String,
+    pub(crate) about: String,
     /// The table, with its heading.
-    pub table: Vec<Vec<String>>,
+    pub(crate) table: Vec<Vec<String>>,
 }
 
 impl Section {
@@ -33,39 +33,39 @@ impl Section {
 }
 
 /// Runs of one contender.
-pub struct Runs {
+pub(crate) struct Runs {
     /// Who.
-    pub contender: String,
+    pub(crate) contender: String,
     /// Each run.
-    pub runs: Vec<Measured>,
+    pub(crate) runs: Vec<Measured>,
 }
 
 impl Runs {
     /// Wall time.
-    pub fn seconds(&self) -> Spread {
+    pub(crate) fn seconds(&self) -> Spread {
         Spread::of(self.runs.iter().map(|run| run.seconds))
     }
 
     /// Processor time.
-    pub fn cpu_seconds(&self) -> Spread {
+    pub(crate) fn cpu_seconds(&self) -> Spread {
         Spread::of(self.runs.iter().map(|run| run.cpu_seconds))
     }
 
     /// The peak of memory.
-    pub fn peak_mib(&self) -> Spread {
+    pub(crate) fn peak_mib(&self) -> Spread {
         Spread::of(self.runs.iter().map(|run| run.peak_rss_bytes as f64 / f64::from(1 << 20)))
     }
 }
 
 /// The heading of tables of [`compare`].
-pub fn compare_heading() -> Vec<String> {
+pub(crate) fn compare_heading() -> Vec<String> {
     ["case", "contender", "seconds: median (min–max)", "M rows/s", "CPU s", "peak MiB", "time against flott's"]
         .map(str::to_owned)
         .to_vec()
 }
 
 /// Rows of a table that compares contenders, the first of which is ours, at the same work over `rows_in` rows.
-pub fn compare(case: &str, rows_in: u64, contenders: &[Runs]) -> Result<Vec<Vec<String>>> {
+pub(crate) fn compare(case: &str, rows_in: u64, contenders: &[Runs]) -> Result<Vec<Vec<String>>> {
     let Some(ours) = contenders.first() else { return Ok(Vec::new()) };
     let out = |runs: &Runs| runs.runs.first().map_or(0, |run| run.rows_out);
     if let Some(other) = contenders.iter().find(|runs| out(runs) != out(ours)) {
@@ -88,7 +88,7 @@ pub fn compare(case: &str, rows_in: u64, contenders: &[Runs]) -> Result<Vec<Vec<
 }
 
 /// Prints a section and, with a page, puts it there: in place of the section of its name, or at the end.
-pub fn publish(section: &Section, command: &str, setting: &str, page: Option<&Path>) -> Result<()> {
+pub(crate) fn publish(section: &Section, command: &str, setting: &str, page: Option<&Path>) -> Result<()> {
     let text = section.markdown(command, setting);
     println!("{text}");
     let Some(page) = page else { return Ok(()) };
@@ -108,7 +108,7 @@ fn replaced(page: &str, name: &str, section: &str) -> String {
 }
 
 /// The machine in general terms, the date and the versions.
-pub fn setting(runs: usize, versions: &[String]) -> String {
+pub(crate) fn setting(runs: usize, versions: &[String]) -> String {
     let first = |command: &mut Command| {
         let output = command.output().ok().filter(|output| output.status.success());
         output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_else(|| "unknown".to_owned())

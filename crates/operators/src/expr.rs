@@ -1,10 +1,12 @@
 //! Scalar expressions as plain data: [`Expr`]. Part of plans, so its encoding is stable; compiled against the schema
 //! of the input when an operator opens ([`compile`]).
 //!
-//! Flink's rules: integers wrap on overflow, an integer divided by zero is an error. DataFusion evaluates; it plans
-//! and executes nothing here.
+//! Flink's rules: integers wrap on overflow, an integer divided by zero is an error, floating-point numbers compare as
+//! IEEE 754 says. DataFusion evaluates; it plans and executes nothing here.
 
 mod compile;
+mod float_compare;
+mod java_cast;
 mod scalar;
 
 use arrow_schema::DataType;
@@ -40,7 +42,8 @@ pub enum Expr {
     IsNull(Box<Expr>),
     /// `e IS NOT NULL`.
     IsNotNull(Box<Expr>),
-    /// `CAST(e AS type)`: a value that does not fit is an error.
+    /// `CAST(e AS type)`: of a number that does not fit a whole number keeps its low bits, a decimal is NULL; a text
+    /// that is no value of the type is an error.
     Cast(Box<Expr>, DataType),
     /// `TRY_CAST(e AS type)`: a value that does not fit is NULL.
     TryCast(Box<Expr>, DataType),

@@ -123,6 +123,15 @@ pub enum Ran {
     Waiting(Wait),
 }
 
+/// What to wait for where two sinks wait: wakers are registered, so a time is all that can be missed.
+fn sooner(one: Option<Wait>, other: Wait) -> Wait {
+    match (one, other) {
+        (Some(Wait::Until(one)), Wait::Until(other)) => Wait::Until(one.min(other)),
+        (Some(Wait::Until(at)), Wait::Waker) => Wait::Until(at),
+        (_, other) => other,
+    }
+}
+
 /// A request that was begun: (node, number, work).
 pub type Started = (usize, u64, RequestFuture);
 
@@ -138,13 +147,16 @@ pub struct OperatorChain {
     pub request_capacity: usize,
     outbox: Outbox,
     timers: Vec<Timer>,
+    /// Nodes whose rows would only pile up in front of a sink that waits; valid within a call.
+    behind: Vec<bool>,
 }
 
 impl OperatorChain {
     /// A chain of these nodes, the first of which takes the task's input.
     pub fn new(nodes: Vec<ChainNode>, partitions: Vec<ResultPartition>, request_capacity: usize) -> Self {
         let (outbox, timers) = (Outbox::default(), Vec::new());
-        Self { nodes, partitions, started: Vec::new(), request_capacity, outbox, timers }
+        let behind = vec![false; nodes.len()];
+        Self { nodes, partitions, started: Vec::new(), request_capacity, outbox, timers, behind }
     }
 
     /// Calls `open` of every operator.
@@ -190,10 +202,26 @@ impl OperatorChain {
         }
     }
 
-    /// Does a unit of work, if there is any.
+    /// Does a unit of work, if there is any. Nothing is done that would pile up in front of a sink that waits.
     pub fn run_one(&mut self, waker: &Waker, clock: &dyn Clock) -> Result<Ran> {
+        self.run(waker, clock, false)
+    }
+
+    /// Does a unit of work, also in front of a sink that waits: before a snapshot every call has to come to its end.
+    pub fn run_to_rest(&mut self, waker: &Waker, clock: &dyn Clock) -> Result<Ran> {
+        self.run(waker, clock, true)
+    }
+
+    fn run(&mut self, waker: &Waker, clock: &dyn Clock, to_rest: bool) -> Result<Ran> {
         let mut waiting = None;
         for index in (0..self.nodes.len()).rev() {
+            if waiting.is_some() && !to_rest {
+                let behind = |(_, _, to): &(usize, OutputId, Target)| matches!(to, Target::Node(to, _) if self.behind[*to]);
+                self.behind[index] = self.nodes[index].outputs.iter().any(behind);
+                if self.behind[index] {
+                    continue;
+                }
+            }
             if !self.is_runnable(index) {
                 continue;
             }
@@ -202,7 +230,11 @@ impl OperatorChain {
                 && matches!(node.inbox.front(), Some(Item::Batch(..)))
                 && let Some(wait) = writer.ready(waker, clock)?
             {
-                waiting = Some(wait);
+                if waiting.is_none() {
+                    self.behind.fill(false);
+                }
+                self.behind[index] = true;
+                waiting = Some(sooner(waiting, wait));
                 continue;
             }
             self.run_node(index, clock.now()).map_err(|e| match e.place("operator") {
@@ -306,7 +338,8 @@ impl OperatorChain {
         }
         for (batch, watermark) in found {
             self.route(index, Emitted { member: 0, output: OutputId::MAIN, batch })?;
-            if let Some(at) = watermark {
+            // Restored at another parallelism, a generator begins anew, but what was promised holds.
+            if let Some(at) = watermark.filter(|&at| at > self.nodes[index].clock) {
                 self.nodes[index].clock = at;
                 self.forward(index, &Item::Watermark(at))?;
             }

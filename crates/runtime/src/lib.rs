@@ -23,7 +23,7 @@ pub mod mailbox;
 pub mod master;
 pub mod network;
 pub mod processes;
-mod requests;
+pub mod requests;
 pub mod result_partition;
 pub mod simulator;
 pub mod snapshot;

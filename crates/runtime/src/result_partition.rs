@@ -75,6 +75,12 @@ impl Outlet {
         self.waiting.iter().position(|element| matches!(element, StreamElement::Barrier(b) if b.id == checkpoint))
     }
 
+    /// What the first `count` elements that wait are to a snapshot; a barrier among them is of a checkpoint given up.
+    fn overtaken(&self, count: usize) -> Vec<StreamElement> {
+        let ahead = self.waiting.iter().take(count);
+        ahead.filter(|element| !matches!(element, StreamElement::Barrier(_))).cloned().collect()
+    }
+
     fn drain(&mut self) {
         let mut credit = if self.waiting.is_empty() { 0 } else { self.sender.credit() };
         while let Some(element) = self.waiting.front() {
@@ -246,7 +252,7 @@ impl ResultPartition {
             outlet.close_parts()?;
             outlet.drain();
             if !outlet.waiting.is_empty() {
-                overtaken.push((outlet.id, outlet.waiting.iter().cloned().collect()));
+                overtaken.push((outlet.id, outlet.overtaken(outlet.waiting.len())));
             }
             outlet.sender.send(StreamElement::Barrier(barrier));
         }
@@ -265,7 +271,7 @@ impl ResultPartition {
         for outlet in self.outlets.iter_mut().filter(|_| self.may_overtake) {
             let Some(at) = outlet.barrier(checkpoint) else { continue };
             if let Some(StreamElement::Barrier(barrier)) = outlet.waiting.remove(at) {
-                overtaken.push((outlet.id, outlet.waiting.iter().take(at).cloned().collect()));
+                overtaken.push((outlet.id, outlet.overtaken(at)));
                 let barrier = CheckpointBarrier { mode: BarrierMode::Unaligned, ..barrier };
                 outlet.sender.send(StreamElement::Barrier(barrier));
             }

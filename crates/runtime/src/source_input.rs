@@ -172,6 +172,8 @@ impl SourceInput {
     fn raise(&mut self, low: Timestamp) -> Option<Timestamp> {
         (low > self.clock).then(|| {
             self.clock = low;
+            // A watermark tells the readers that the source is back, as rows do.
+            self.idle = false;
             low
         })
     }

@@ -361,7 +361,7 @@ impl Task {
 
     /// Brings the chain to rest, flushing one node after the other, then makes the cut.
     fn go_on_flushing(&mut self, barrier: CheckpointBarrier, next: usize) -> Result<()> {
-        if self.chain.run_one(&self.waker, &*self.env.clock)? == Ran::Work {
+        if self.chain.run_to_rest(&self.waker, &*self.env.clock)? == Ran::Work {
             return Ok(());
         }
         if next < self.chain.nodes.len() {

@@ -1,5 +1,9 @@
 //! All integration tests of the runtime.
 
+mod chain;
 mod gate;
 mod network;
 mod partition;
+mod requests;
+mod source;
+mod watermarks;

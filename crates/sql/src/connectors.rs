@@ -215,6 +215,8 @@ fn csv(options: &mut Options<'_>) -> Result<Value> {
     }
     if let Some(literal) = options.text("csv.null-literal") {
         csv.insert("null_literal".to_owned(), json!(literal));
+    } else {
+        csv.insert("empty_is_null".to_owned(), json!(false));
     }
     if options.flag("csv.allow-comments")? {
         csv.insert("comment".to_owned(), json!('#'));

@@ -125,8 +125,8 @@ impl ExprPlanner for FlinkExpressions {
         let RawBinaryExpr { op, left, right } = expr;
         let (left_type, right_type) = (left.get_type(schema)?, right.get_type(schema)?);
         check_operands(&op, &left, &left_type, &right, &right_type)?;
-        let left = as_decimal_beside(left, &left_type, &right_type);
-        let right = as_decimal_beside(right, &right_type, &left_type);
+        let left = as_number_beside(left, &left_type, &right_type);
+        let right = as_number_beside(right, &right_type, &left_type);
         check_decimals(&op, &left, &right, schema)?;
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
@@ -193,7 +193,8 @@ fn check_operands(
             if numbers || moves { Ok(()) } else { refuse() }
         }
         _ => {
-            if are_alike(left, left_type, right, right_type) {
+            let numbers = left_type.is_numeric() && right_type.is_numeric();
+            if numbers || are_alike(left, left_type, right, right_type) {
                 Ok(())
             } else {
                 refuse()
@@ -202,9 +203,14 @@ fn check_operands(
     }
 }
 
-/// Flink's decimal of an integer type, which has one digit less than DataFusion's for BIGINT.
-fn as_decimal_beside(expr: Expr, own: &DataType, other: &DataType) -> Expr {
-    if !matches!(other, DataType::Decimal128(..)) {
+/// What Flink makes of a number beside one of another kind: beside a decimal an integer is a decimal (for BIGINT with
+/// one digit less than DataFusion's) and a floating-point number a DOUBLE, which the decimal becomes then too.
+fn as_number_beside(expr: Expr, own: &DataType, other: &DataType) -> Expr {
+    let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
+    if own.is_floating() && is_decimal(other) || is_decimal(own) && other.is_floating() {
+        return cast(expr, DataType::Float64);
+    }
+    if !is_decimal(other) {
         return expr;
     }
     let digits = match own {
@@ -324,7 +330,10 @@ pub(crate) fn check_alike(expr: &Expr, schema: &DFSchema) -> DfResult<()> {
 /// Whether two values can be compared: both numbers, both of one kind, or a time and its text.
 fn are_alike(left: &Expr, left_type: &DataType, right: &Expr, right_type: &DataType) -> bool {
     let is_literal_text = |e: &Expr, t: &DataType| *t == DataType::Utf8 && matches!(e, Expr::Literal(..));
-    let alike = (left_type.is_numeric() && right_type.is_numeric())
+    // DataFusion would make a decimal of a floating-point number; between operands of an operator that is prevented.
+    let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
+    let mixed = (is_decimal(left_type) && right_type.is_floating()) || (left_type.is_floating() && is_decimal(right_type));
+    let alike = (left_type.is_numeric() && right_type.is_numeric() && !mixed)
         || std::mem::discriminant(left_type) == std::mem::discriminant(right_type)
         || (left_type.is_temporal() && is_literal_text(right, right_type))
         || (right_type.is_temporal() && is_literal_text(left, left_type));

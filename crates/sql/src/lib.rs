@@ -18,6 +18,7 @@ mod interval;
 mod lower;
 mod lower_aggregate;
 mod lower_expr;
+mod narrowing;
 mod planner;
 mod prepare;
 mod prepare_expr;

@@ -2,10 +2,11 @@
 
 use arrow_schema::DataType;
 use datafusion_common::DFSchema;
-use datafusion_expr::{self as df, Operator};
+use datafusion_expr::{self as df, ExprSchemable, Operator};
 use flott_operators::expr::{BinaryOp, Expr, Scalar};
 
 use crate::functions::span_of;
+use crate::narrowing::NARROW;
 use crate::lower::{Flow, of_operators};
 use crate::script::{Fault, Result};
 
@@ -53,6 +54,19 @@ pub(crate) fn lower_expr(expr: &df::Expr, input: &DFSchema, flow: &Flow) -> Resu
         }
         df::Expr::Like(e) if e.escape_char.is_none() && !e.case_insensitive => {
             Ok(Expr::Like { value: boxed(&e.expr)?, pattern: boxed(&e.pattern)?, negated: e.negated })
+        }
+        df::Expr::ScalarFunction(call) if call.func.name() == NARROW => match call.args.as_slice() {
+            [argument] => Ok(cast_to(inner(argument)?, &expr.get_type(input)?)),
+            _ => Err(Fault::internal("a cast of several values")),
+        },
+        // Of the least INT the library fails where Java answers with itself.
+        df::Expr::ScalarFunction(call) if call.func.name() == "abs" && expr.get_type(input)?.is_integer() => {
+            let [argument] = call.args.as_slice() else { return Err(Fault::internal("ABS of several values")) };
+            let value = inner(argument)?;
+            let zero = cast_to(Expr::Literal(Scalar::int64(0)), &expr.get_type(input)?);
+            let negative = binary(BinaryOp::Lt, value.clone(), zero);
+            let negated = Expr::Negate(Box::new(value.clone()));
+            Ok(Expr::Case { operand: None, branches: vec![(negative, negated)], otherwise: Some(Box::new(value)) })
         }
         df::Expr::ScalarFunction(call) => {
             let args = call.args.iter().map(inner).collect::<Result<_>>()?;

@@ -20,6 +20,7 @@ use sqlparser::ast::{Query, Statement};
 
 use crate::catalog::Catalog;
 use crate::functions::{self, FlinkExpressions, FlinkTypes};
+use crate::narrowing::hide_narrowing_casts;
 use crate::prepare::{find_column, prepare};
 use crate::script::{Fault, Result};
 use crate::window::WindowPlanner;
@@ -50,6 +51,7 @@ fn optimise(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
     let plan = analyzer.execute_and_check(plan, options, |_, _| {})?;
     for_each_expression(&plan, functions::check_casts_and_calls)?;
+    let plan = hide_narrowing_casts(plan)?;
     let optimizer = Optimizer::with_rules(vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(PushDownFilter::new()),

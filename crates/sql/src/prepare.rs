@@ -290,7 +290,12 @@ fn legacy_window(select: &mut Select) -> Result<()> {
             from.relation = window_over(from.relation.clone(), &function)?;
         }
     }
-    for item in &mut select.projection {
+    for (position, item) in select.projection.iter_mut().enumerate() {
+        // The column has no name of its own, even if it becomes one that has.
+        if let SelectItem::UnnamedExpr(expr @ Expr::Function(_)) = item {
+            let alias = Ident::with_span(expr.span(), format!("EXPR${position}"));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
         if let ControlFlow::Break(fault) = item.visit(&mut rename) {
             return Err(fault);
         }

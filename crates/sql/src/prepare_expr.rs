@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, TrimWhereField, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, TimezoneInfo, TrimWhereField, TypedString, UnaryOperator,
+    Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::Span;
 
@@ -47,7 +47,7 @@ const FIELDS: [(&str, DateTimeField); 8] = [
     ("QUARTER", DateTimeField::Quarter),
     ("MONTH", DateTimeField::Month),
     ("DAYOFMONTH", DateTimeField::Day),
-    ("DAYOFYEAR", DateTimeField::DayOfYear),
+    ("DAYOFYEAR", DateTimeField::Doy),
     ("HOUR", DateTimeField::Hour),
     ("MINUTE", DateTimeField::Minute),
     ("SECOND", DateTimeField::Second),
@@ -140,12 +140,14 @@ fn check_like(pattern: &Expr, escape: Option<&ValueWithSpan>, span: Span) -> Res
 }
 
 fn check_field(field: &DateTimeField, span: Span) -> Result<()> {
-    let known = FIELDS.iter().any(|(_, f)| f == field) || matches!(field, DateTimeField::Doy);
-    if known { Ok(()) } else { Err(Fault::unsupported(format!("EXTRACT({field} FROM ..)"), span)) }
+    if FIELDS.iter().any(|(_, f)| f == field) { Ok(()) } else { Err(Fault::unsupported(format!("EXTRACT({field} FROM ..)"), span)) }
 }
 
 fn check_value(value: &ValueWithSpan) -> Result<()> {
     match &value.value {
+        Value::Number(number, _) if !number.contains(['.', 'e', 'E']) && number.parse::<i64>().is_err() => {
+            Err(Fault::new(format!("expected a BIGINT, found {number}: a larger number is a text to CAST"), value.span))
+        }
         Value::Number(..) | Value::SingleQuotedString(_) | Value::Boolean(_) | Value::Null => Ok(()),
         other => Err(Fault::unsupported(format!("the literal {other}"), value.span)),
     }
@@ -184,13 +186,31 @@ fn check_function(function: &Function) -> Result<()> {
 fn rewrite(expr: &Expr) -> Result<Option<Expr>> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), span }) => Ok(typed_number(expr, number, *span)),
+        Expr::TypedString(typed) => Ok(typed_time(expr, typed)),
+        // As comparisons, whose operands are brought together as Flink does.
+        Expr::Between { expr: value, negated, low, high } => {
+            let low = binary((**value).clone(), BinaryOperator::GtEq, (**low).clone());
+            let high = binary((**value).clone(), BinaryOperator::LtEq, (**high).clone());
+            let between = binary(low, BinaryOperator::And, high);
+            let not = |e| Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(e) }));
+            Ok(Some(if *negated { not(between) } else { between }))
+        }
         Expr::Function(function) => rewrite_function(function),
         _ => Ok(None),
     }
 }
 
+/// A timestamp of up to three digits behind the second is kept in milliseconds.
+fn typed_time(expr: &Expr, typed: &TypedString) -> Option<Expr> {
+    let (DataType::Timestamp(..), Value::SingleQuotedString(text)) = (&typed.data_type, &typed.value.value) else {
+        return None;
+    };
+    let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    (digits <= 3).then(|| cast(expr.clone(), DataType::Timestamp(Some(3), TimezoneInfo::None)))
+}
+
 /// Flink's type of a number: INT where it fits, BIGINT where it fits, DECIMAL with a point, DOUBLE with an exponent.
-/// The planner finds BIGINT and DECIMAL by itself.
+/// The planner finds BIGINT by itself.
 fn typed_number(expr: &Expr, number: &str, span: Span) -> Option<Expr> {
     if number.parse::<i32>().is_ok() {
         return Some(cast(expr.clone(), DataType::Int(None)));
@@ -199,7 +219,10 @@ fn typed_number(expr: &Expr, number: &str, span: Span) -> Option<Expr> {
         let text = Value::SingleQuotedString(number.to_owned());
         return Some(cast(Expr::Value(ValueWithSpan { value: text, span }), DataType::Double(ExactNumberInfo::None)));
     }
-    None
+    // Flink counts every digit as written: 0.05 is a DECIMAL(3, 2).
+    let (precision, scale) = (number.len() - 1, number.split_once('.')?.1.len());
+    let info = ExactNumberInfo::PrecisionAndScale(precision.min(38) as u64, scale as i64);
+    Some(cast(expr.clone(), DataType::Decimal(info)))
 }
 
 fn cast(expr: Expr, data_type: DataType) -> Expr {

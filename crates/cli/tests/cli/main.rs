@@ -1,4 +1,5 @@
 //! The command `flott` as people run it: output, errors, exit codes, Ctrl-C.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -55,13 +55,16 @@ fn counts_by_airport_and_hour() {
     }
 }
 
+/// What it is, the file's content, arguments, exit code, message.
+type Case<'a> = (&'a str, Option<&'a str>, &'a [&'a str], i32, &'a str);
+
 #[test]
 fn what_is_wrong_is_said_once() {
     let good = format!("{HEADER}{FLIGHTS}");
     let wrong_number = good.replace("533,-4", "533,4x");
     let wrong_time = good.replace("533,-4,EWR,2013-01-01T11", "533,-4,EWR,2013-01-01Q11");
     let user = "\nThe program, its options or its data are at fault: trying again gives the same error.\n";
-    let table: &[(&str, Option<&str>, &[&str], i32, &str)] = &[
+    let table: &[Case<'_>] = &[
         ("no such file", None, &[], 1, "cannot read: No such file or directory (os error 2) (file INPUT)"),
         ("an empty file", Some(""), &[], 1, "expected a header and flights, found an empty file (file INPUT)"),
         (

@@ -1,6 +1,7 @@
 //! Ctrl-C: the job is cancelled, the exit code is 130, and no part of a file is left.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::program::{example, files, told};
@@ -17,7 +18,7 @@ fn ctrl_c_leaves_no_file() {
         stderr.read_line(&mut line).unwrap();
         assert_eq!(line, "writing; Ctrl-C ends it\n");
         assert!(!files(&output).is_empty(), "hidden files are being written");
-        let kill = format!("kill -{signal} {}", program.id());
+        let kill = format!("kill -{signal} -- -{}", program.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
         let mut rest = String::new();
         stderr.read_to_string(&mut rest).unwrap();

@@ -168,7 +168,7 @@ impl Column {
             return !quoted
                 && match &dialect.null_literal {
                     Some(literal) => text == literal,
-                    None => text.is_empty() && self.field.is_nullable(),
+                    None => dialect.empty_is_null && text.is_empty() && self.field.is_nullable(),
                 };
         }
         text.is_empty() || dialect.null_literal.as_ref().is_some_and(|literal| text == literal)

@@ -25,9 +25,11 @@ pub struct CsvOptions {
     pub quote: Option<char>,
     /// The first line names the columns. Columns are then found by name, in any order, and others are passed over.
     pub header: bool,
-    /// What stands for NULL when it is not quoted. Without it an empty, unquoted field does. In columns that are not
-    /// text an empty field is NULL in any case.
+    /// What stands for NULL when it is not quoted. Without it an empty, unquoted field does, if `empty_is_null`. In
+    /// columns that are not text an empty field is NULL in any case.
     pub null_literal: Option<String>,
+    /// Whether an empty, unquoted field of text is NULL where there is no `null_literal`; in Flink SQL it is not.
+    pub empty_is_null: bool,
     /// Lines that begin with it are passed over.
     pub comment: Option<char>,
     /// The most bytes of a row, a limit on memory.
@@ -41,6 +43,7 @@ impl Default for CsvOptions {
             quote: Some('"'),
             header: false,
             null_literal: None,
+            empty_is_null: true,
             comment: None,
             max_row_bytes: 16 << 20,
         }
@@ -53,6 +56,7 @@ struct Dialect {
     delimiter: u8,
     quote: Option<u8>,
     null_literal: Option<Vec<u8>>,
+    empty_is_null: bool,
     comment: Option<u8>,
     /// No value can be mistaken for one of the above: a field may be parsed before its end is looked for.
     plain: bool,
@@ -72,7 +76,7 @@ impl Dialect {
         let null_start = null_literal.as_ref().and_then(|literal| literal.first());
         let plain =
             !in_values(delimiter) && !quote.is_some_and(in_values) && !null_start.is_some_and(|b| like_number(*b));
-        Ok(Self { delimiter, quote, null_literal, comment, plain })
+        Ok(Self { delimiter, quote, null_literal, empty_is_null: options.empty_is_null, comment, plain })
     }
 }
 

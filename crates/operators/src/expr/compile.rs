@@ -16,6 +16,8 @@ use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use flott_core::config::nearest;
 use flott_core::{Error, Result};
 
+use super::float_compare::FloatCompare;
+use super::java_cast::JavaCast;
 use super::{BinaryOp, Expr};
 
 /// An expression ready to be evaluated on batches of one schema.
@@ -80,7 +82,13 @@ fn physical(expr: &Expr, input: &Schema) -> Result<Physical> {
         Expr::Negate(e) => negative(inner(e)?, input),
         Expr::IsNull(e) => is_null(inner(e)?),
         Expr::IsNotNull(e) => is_not_null(inner(e)?),
-        Expr::Cast(e, data_type) => cast(inner(e)?, input, data_type.clone()),
+        Expr::Cast(e, data_type) => {
+            let e = inner(e)?;
+            if JavaCast::takes(&type_of(&e, input)?, data_type) {
+                return Ok(Arc::new(JavaCast::new(e, data_type.clone())));
+            }
+            cast(e, input, data_type.clone())
+        }
         Expr::TryCast(e, data_type) => try_cast(inner(e)?, input, data_type.clone()),
         Expr::Case { operand, branches, otherwise } => {
             return case_when(operand.as_deref(), branches, otherwise.as_deref(), input);
@@ -92,6 +100,9 @@ fn physical(expr: &Expr, input: &Schema) -> Result<Physical> {
             }
             let mut all = to_common_type(all, input)?;
             let value = all.remove(0);
+            if type_of(&value, input)?.is_floating() {
+                return any_equal(&value, all, *negated, input);
+            }
             in_list(value, all, negated, input)
         }
         Expr::Like { value, pattern, negated } => {
@@ -129,7 +140,24 @@ fn binary_op(op: BinaryOp, left: Physical, right: Physical, input: &Schema) -> R
     let coercer = BinaryTypeCoercer::new(&left_type, &op, &right_type);
     let (to_left, to_right) = coercer.get_input_types().map_err(|e| of_datafusion(&e))?;
     let (left, right) = (to_type(left, &to_left, input)?, to_type(right, &to_right, input)?);
+    if to_left.is_floating() && to_left == to_right && FloatCompare::takes(op) {
+        return Ok(Arc::new(FloatCompare::new(left, op, right)));
+    }
     binary(left, op, right, input).map_err(|e| of_datafusion(&e))
+}
+
+/// `IN` of floating-point numbers, whose equality is not that of their bits.
+fn any_equal(value: &Physical, list: Vec<Physical>, negated: bool, input: &Schema) -> Result<Physical> {
+    let mut any: Option<Physical> = None;
+    for other in list {
+        let equal: Physical = Arc::new(FloatCompare::new(Arc::clone(value), Operator::Eq, other));
+        any = Some(match any {
+            None => equal,
+            Some(any) => binary(any, Operator::Or, equal, input).map_err(|e| of_datafusion(&e))?,
+        });
+    }
+    let any = any.ok_or_else(|| Error::internal("IN of an empty list"))?;
+    if negated { not(any).map_err(|e| of_datafusion(&e)) } else { Ok(any) }
 }
 
 fn operator(op: BinaryOp) -> Operator {
@@ -247,6 +275,17 @@ mod tests {
             (r#"{"not":{"binary":[">",{"column":0},{"column":1}]}}"#, "false true NULL"),
             (r#"{"binary":["is distinct from",{"column":0},{"literal":[null,"Int32"]}]}"#, "true true false"),
             (r#"{"cast":[{"column":2},"Int32"]}"#, "0 0 2"),
+            // Java's narrowing: 2147483647 & 0xff = -1, -7 & 0xff = -7.
+            (r#"{"cast":[{"column":0},"Int8"]}"#, "-1 -7 NULL"),
+            (r#"{"cast":[{"binary":["*",{"column":2},{"literal":["1e30","Float64"]}]},"Int16"]}"#, "-1 0 -1"),
+            (r#"{"cast":[{"column":1},{"Decimal128":[2,2]}]}"#, "NULL NULL NULL"),
+            // IEEE 754: -0.0 = 0.0, and nothing equals NaN.
+            (r#"{"binary":[">=",{"column":2},{"literal":["0","Float64"]}]}"#, "true true true"),
+            (r#"{"binary":["<",{"column":2},{"literal":["NaN","Float64"]}]}"#, "false false false"),
+            (
+                r#"{"in_list":{"value":{"column":2},"list":[{"literal":["0","Float64"]},{"literal":["2","Float64"]}],"negated":true}}"#,
+                "true false false",
+            ),
             (r#"{"try_cast":[{"column":3},"Int32"]}"#, "NULL NULL NULL"),
             (
                 r#"{"in_list":{"value":{"column":1},"list":[{"literal":["2","Int32"]}],"negated":true}}"#,

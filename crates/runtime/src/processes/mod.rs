@@ -25,7 +25,7 @@ use flott_plan::ExecutionGraph;
 use serde::{Deserialize, Serialize};
 
 pub use hosts::ProcessHosts;
-pub use protocol::{FromHost, ToHost};
+pub use protocol::{FromHost, ToHost, attempt_token};
 pub use seat::{Launcher, SEAT_VARIABLE, Seat};
 pub use worker::run_worker;
 

@@ -19,7 +19,6 @@ use std::net::SocketAddr;
 use flott_checkpoint::TaskRestore;
 use flott_core::{Error, Result};
 use flott_plan::{HostId, TaskId};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ProcessLimits;
@@ -61,7 +60,7 @@ pub enum FromHost {
 }
 
 /// The token of connections for rows: frames of an old attempt cannot arrive in a new one.
-pub(super) fn attempt_token(job: &str, attempt: Attempt) -> String {
+pub fn attempt_token(job: &str, attempt: Attempt) -> String {
     format!("{job} attempt {}", attempt.0)
 }
 
@@ -73,16 +72,26 @@ pub(super) fn task_over(event: &TaskEvent) -> Option<TaskId> {
     }
 }
 
-/// As the body of a control frame.
-pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(message).map_err(|e| Error::internal(format!("cannot encode a message to a process: {e}")))
+macro_rules! encoded {
+    ($($message:ty),*) => {$(
+        impl $message {
+            /// As the body of a control frame.
+            pub fn encode(&self) -> Result<Vec<u8>> {
+                postcard::to_stdvec(self)
+                    .map_err(|e| Error::internal(format!("cannot encode a message to a process: {e}")))
+            }
+
+            /// Reads what `encode` wrote.
+            pub fn decode(bytes: &[u8]) -> Result<Self> {
+                let found = match postcard::take_from_bytes(bytes) {
+                    Ok((message, [])) => return Ok(message),
+                    Ok((_, rest)) => format!("it has {} bytes too many", rest.len()),
+                    Err(error) => error.to_string(),
+                };
+                Err(Error::internal(format!("a message of another process cannot be read: {found}")))
+            }
+        }
+    )*};
 }
 
-/// Reads what [`encode`] wrote.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    let broken = |e: postcard::Error| Error::internal(format!("a message of another process cannot be read: {e}"));
-    match postcard::take_from_bytes(bytes).map_err(broken)? {
-        (message, []) => Ok(message),
-        (_, rest) => Err(Error::internal(format!("a message of another process has {} bytes too many", rest.len()))),
-    }
-}
+encoded!(ToHost, FromHost);

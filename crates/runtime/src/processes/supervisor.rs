@@ -14,7 +14,7 @@ use flott_plan::{ExecutionGraph, HostId, TaskId};
 
 use super::child::Child;
 use super::host::{HostEvent, receive};
-use super::protocol::{FromHost, ToHost, decode, encode, task_over};
+use super::protocol::{FromHost, ToHost, task_over};
 use super::{Processes, Seat};
 use crate::mailbox::TaskCommand;
 use crate::master::{Attempt, MasterEvent};
@@ -89,7 +89,7 @@ impl Supervisor {
         address: SocketAddr,
         (inbox, local, master): (Sender<Event>, Sender<HostEvent>, Sender<MasterEvent>),
     ) -> Result<Self> {
-        let job = encode(&ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits })?;
+        let job = ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits }.encode()?;
         let hosts = graph.tasks.iter().map(|(_, host)| *host).collect();
         Ok(Self {
             graph,
@@ -130,7 +130,7 @@ impl Supervisor {
             Event::Peer(Ok(connection)) => self.connected(connection),
             Event::Peer(Err(error)) => self.refuse(error),
             Event::Said(host, message) => self.said(host, message),
-            Event::Frame(host, life, bytes) if self.is_alive(host, life) => match decode(&bytes) {
+            Event::Frame(host, life, bytes) if self.is_alive(host, life) => match FromHost::decode(&bytes) {
                 Ok(message) => self.said(host, message),
                 Err(error) => self.died(host, Some(error)),
             },
@@ -214,7 +214,7 @@ impl Supervisor {
         }
         // One that is gone has been answered for.
         let Some(worker) = self.workers.get_mut(&host) else { return Ok(()) };
-        let bytes = encode(&order)?;
+        let bytes = order.encode()?;
         match &worker.connection {
             Some(connection) if !worker.lost => connection.send_control(bytes),
             Some(_) => Ok(()),

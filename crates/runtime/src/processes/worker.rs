@@ -7,7 +7,7 @@ use flott_core::{Clock, Error, Registry, Result, Threads};
 use flott_plan::ExecutionGraph;
 
 use super::host::{HostEvent, HostParts, TaskHost, Tell};
-use super::protocol::{FromHost, ToHost, decode, encode};
+use super::protocol::{FromHost, ToHost};
 use super::seat::Seat;
 use crate::local::environment;
 use crate::network::{Connection, Hello, Network, NetworkOptions};
@@ -39,7 +39,7 @@ pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, thread
 fn listen_to_master(connection: &Connection, inbox: &Sender<HostEvent>) -> Result<()> {
     let (orders, ended) = (inbox.clone(), inbox.clone());
     let on_control = move |bytes: Vec<u8>| {
-        let event = decode(&bytes).map_or_else(HostEvent::MasterGone, HostEvent::Order);
+        let event = ToHost::decode(&bytes).map_or_else(HostEvent::MasterGone, HostEvent::Order);
         let _ = orders.send(event);
     };
     let on_end = move |result: Result<()>| {
@@ -66,7 +66,7 @@ fn first_order(events: &Receiver<HostEvent>) -> Result<Option<Job>> {
 /// Sends to the master. What is too large for a message is the fault of the checkpoint or task it belongs to; where
 /// nothing can be sent the connection ends, and with it the worker.
 fn tell_master(connection: &Connection, message: FromHost) {
-    let send = |message: &FromHost| encode(message).and_then(|bytes| connection.send_control(bytes));
+    let send = |message: &FromHost| message.encode().and_then(|bytes| connection.send_control(bytes));
     let Err(error) = send(&message) else { return };
     let instead = match message {
         FromHost::Task(attempt, TaskEvent::Ack(task, id, _)) => {

@@ -19,10 +19,14 @@ use flott_core::{
 use flott_operators::window_aggregate::WindowAggregateConfig;
 use flott_plan::{ExecutionGraph, HostId, NodeKind, Partitioning};
 use flott_runtime::local::{JobControl, JobOptions, control};
-use flott_runtime::master::{JobEnd, Note};
-use flott_runtime::network::Hello;
+use flott_runtime::mailbox::TaskCommand;
+use flott_runtime::master::{Attempt, JobEnd, Note};
 use flott_runtime::network::handshake::PROTOCOL_VERSION;
-use flott_runtime::processes::{self, ProcessLimits, Processes, SEAT_VARIABLE, Seat, run_worker};
+use flott_runtime::network::{Hello, Network, NetworkOptions};
+use flott_runtime::processes::{
+    self, FromHost, ProcessLimits, Processes, SEAT_VARIABLE, Seat, ToHost, attempt_token, run_worker,
+};
+use flott_runtime::task::TaskEvent;
 use flott_testing::jobs::{Graph, registry};
 use serde_json::json;
 
@@ -264,6 +268,7 @@ fn worker_entry() {
         "absent" => loop {
             std::thread::park();
         },
+        "deserter" => desert(&seat),
         "version" => {
             let mut hello = Hello { host: seat.host, token: seat.token }.encode().unwrap();
             hello[8..10].copy_from_slice(&99u16.to_le_bytes());
@@ -282,6 +287,33 @@ fn worker_entry() {
         },
     };
     std::process::exit(code);
+}
+
+/// A worker that leaves its peers, but not its master.
+fn desert(seat: &Seat) -> i32 {
+    let network = Network::start(&SystemThreads, NetworkOptions::default()).unwrap();
+    let hello = |token: String| Hello { host: seat.host, token };
+    let master = network.connect(seat.address, hello(seat.token.clone())).unwrap();
+    let (order, orders) = std::sync::mpsc::channel();
+    master.start(move |bytes| order.send(ToHost::decode(&bytes).unwrap()).unwrap(), |_| ()).unwrap();
+    let say = |message: FromHost| master.send_control(message.encode().unwrap()).unwrap();
+    let mut attempt = Attempt(0);
+    for order in orders {
+        match order {
+            ToHost::Deploy(deployed) => {
+                attempt = deployed;
+                say(FromHost::Listening(attempt, seat.address));
+            }
+            ToHost::Peers(attempt, addresses) => {
+                let peer = network.connect(addresses[0].1, hello(attempt_token(&seat.token, attempt))).unwrap();
+                peer.fail(Error::external("no more"));
+            }
+            ToHost::Command(task, TaskCommand::Cancel) => say(FromHost::Task(attempt, TaskEvent::Cancelled(task))),
+            ToHost::Stop => break,
+            ToHost::Job { .. } | ToHost::Restore(..) | ToHost::Command(..) => {}
+        }
+    }
+    0
 }
 
 /// A master that vanishes in the middle of its job.
@@ -387,6 +419,16 @@ fn errors_arrive_whole() {
     // 7 * 7 % 20.
     assert_eq!(error.to_string(), "expected no 49 (record k = 9, operator picky, task picky/0)");
     assert_eq!(error.domain(), ErrorDomain::User);
+    assert!(gone(&pid(folder.path(), 1)));
+}
+
+#[test]
+fn a_connection_that_breaks_between_living_processes_fails_the_tasks_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = spread(&job(folder.path(), &[], false), 2);
+    let error = run(graph, folder.path(), "deserter", None, |_, _| (), |_| ()).end.unwrap_err();
+    assert_eq!(error.message(), "the connection was lost: the process at the other side has ended or was killed");
+    assert_eq!((error.place("host"), error.place("task")), (Some("1"), None));
     assert!(gone(&pid(folder.path(), 1)));
 }
 
