@@ -118,7 +118,7 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let schema = Schema::new(vec![number("auction"), number("bidder"), number("price"), time]);
     let format = SourceFormat::Csv { schema, options: Default::default() };
     let config = FilesSourceConfig::new(file, format);
-    let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(1_000).with_time_column(3);
+    let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(1_000).with_time_column(3).with_every_rows(4096);
     let watermarks = Some(watermarks).filter(|_| query == "tumble");
     let bids = NodeKind::Source { spec: config.spec()?, watermarks };
     let bids = graph.add("bids", bids, &[], config.schema());

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let paced = Paced { seconds: number(seconds)?, records: what == "records" };
     let mut graph = job::graph(number(parallelism)? as u32, &[])?;
     let schema = schema();
-    let watermarks = (!paced.records).then(WatermarkStrategy::for_monotonous_timestamps).map(|s| s.with_time_column(1));
+    let watermarks = (!paced.records).then(WatermarkStrategy::for_monotonous_timestamps).map(|s| s.with_time_column(1).with_every_rows(4096));
     let source = NodeKind::Source { spec: Spec::new(SOURCE, &paced)?, watermarks };
     let source = graph.add("paced", source, &[], Arc::clone(&schema));
     graph.node(source).parallelism = Some(1);

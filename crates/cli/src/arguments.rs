@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run SQL statements: a file of them, or those given with -e
-    #[command(after_help = SQL_EXAMPLES)]
+    #[command(after_help = SQL_EXAMPLES, override_usage = SQL_USAGE)]
     Sql(Sql),
 }
 
@@ -63,6 +63,8 @@ Examples:
 
 Exit codes: 0 done, 1 a statement or its job failed, 2 wrong use of the command,
 130 ended by Ctrl-C.";
+
+const SQL_USAGE: &str = "flott sql [-D KEY=VALUE]... [--format FORMAT] (-f FILE | -e STATEMENTS)";
 
 const SQL_EXAMPLES: &str = "\
 Examples:

@@ -57,7 +57,7 @@ impl Progress {
         let (read, ms) = (self.read.load(Ordering::Relaxed), self.elapsed_ms.load(Ordering::Relaxed));
         let written = grouped(self.written.load(Ordering::Relaxed));
         let rate = grouped(read.saturating_mul(1_000) / ms.max(1));
-        format!("{written} rows written, {} read in {:.1} s, {rate} rows/s", grouped(read), ms as f64 / 1_000.0)
+        format!("{written} rows written, {} read in {:.2} s, {rate} rows/s", grouped(read), ms as f64 / 1_000.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the rows of a SELECT go: [`Results`], a sink that prints CSV as rows come, or keeps rows for a table.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
@@ -35,6 +35,8 @@ struct Kept {
     /// Some rows were updates or removals.
     changes: bool,
     header_written: bool,
+    /// Who reads standard output has seen enough.
+    reader_gone: bool,
 }
 
 impl Results {
@@ -49,6 +51,11 @@ impl Results {
 
     pub(crate) fn spec() -> Spec {
         Spec { factory: NAME.to_owned(), config: Vec::new() }
+    }
+
+    /// Whether the job ended because nobody reads any more (`| head`), which is no error.
+    pub(crate) fn reader_gone(&self) -> bool {
+        self.lock().reader_gone
     }
 
     /// Prints what a SELECT has left, and forgets it.
@@ -156,10 +163,10 @@ impl SinkWriter for CsvPrinter {
             text = whole;
             kept.header_written = true;
         }
-        // A reader that has seen enough ends the job; it will not come back.
         let mut out = std::io::stdout().lock();
-        out.write_all(&text)
-            .and_then(|()| out.flush())
-            .map_err(|e| Error::external(format!("cannot write to standard output: {e}")).final_())
+        out.write_all(&text).and_then(|()| out.flush()).map_err(|e| {
+            kept.reader_gone = e.kind() == ErrorKind::BrokenPipe;
+            Error::external(format!("cannot write to standard output: {e}")).final_()
+        })
     }
 }

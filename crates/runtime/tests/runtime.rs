@@ -3,6 +3,7 @@
 mod chain;
 mod gate;
 mod network;
+mod processes;
 mod partition;
 mod requests;
 mod source;

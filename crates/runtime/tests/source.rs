@@ -1,7 +1,6 @@
 //! The input of a source task: splits asked for, their watermarks combined, quiet and idle sources, snapshots.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::task::Waker;
 
 use flott_core::{

@@ -194,11 +194,7 @@ fn check_operands(
         }
         _ => {
             let numbers = left_type.is_numeric() && right_type.is_numeric();
-            if numbers || are_alike(left, left_type, right, right_type) {
-                Ok(())
-            } else {
-                refuse()
-            }
+            if numbers || are_alike(left, left_type, right, right_type) { Ok(()) } else { refuse() }
         }
     }
 }
@@ -332,7 +328,8 @@ fn are_alike(left: &Expr, left_type: &DataType, right: &Expr, right_type: &DataT
     let is_literal_text = |e: &Expr, t: &DataType| *t == DataType::Utf8 && matches!(e, Expr::Literal(..));
     // DataFusion would make a decimal of a floating-point number; between operands of an operator that is prevented.
     let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
-    let mixed = (is_decimal(left_type) && right_type.is_floating()) || (left_type.is_floating() && is_decimal(right_type));
+    let mixed =
+        (is_decimal(left_type) && right_type.is_floating()) || (left_type.is_floating() && is_decimal(right_type));
     let alike = (left_type.is_numeric() && right_type.is_numeric() && !mixed)
         || std::mem::discriminant(left_type) == std::mem::discriminant(right_type)
         || (left_type.is_temporal() && is_literal_text(right, right_type))

@@ -6,8 +6,8 @@ use datafusion_expr::{self as df, ExprSchemable, Operator};
 use flott_operators::expr::{BinaryOp, Expr, Scalar};
 
 use crate::functions::span_of;
-use crate::narrowing::NARROW;
 use crate::lower::{Flow, of_operators};
+use crate::narrowing::NARROW;
 use crate::script::{Fault, Result};
 
 /// The expression over the columns of the flow's node.

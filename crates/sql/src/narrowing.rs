@@ -6,7 +6,8 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, exec_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
 /// The name of the function.
@@ -73,7 +74,8 @@ pub(crate) fn hide_narrowing_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Cast(cast) if !keeps(&cast.expr.get_type(schema)?, cast.field.data_type()) => {
-            let narrow = Narrow { to: cast.field.data_type().clone(), signature: Signature::any(1, Volatility::Stable) };
+            let narrow =
+                Narrow { to: cast.field.data_type().clone(), signature: Signature::any(1, Volatility::Stable) };
             let function = ScalarUDF::new_from_impl(narrow).into();
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*cast.expr]))))
         }

@@ -140,7 +140,11 @@ fn check_like(pattern: &Expr, escape: Option<&ValueWithSpan>, span: Span) -> Res
 }
 
 fn check_field(field: &DateTimeField, span: Span) -> Result<()> {
-    if FIELDS.iter().any(|(_, f)| f == field) { Ok(()) } else { Err(Fault::unsupported(format!("EXTRACT({field} FROM ..)"), span)) }
+    if FIELDS.iter().any(|(_, f)| f == field) {
+        Ok(())
+    } else {
+        Err(Fault::unsupported(format!("EXTRACT({field} FROM ..)"), span))
+    }
 }
 
 fn check_value(value: &ValueWithSpan) -> Result<()> {

@@ -96,6 +96,7 @@ struct Shared {
     committed: Mutex<(BTreeSet<Vec<u8>>, Vec<Batch>)>,
     prepared: Mutex<Vec<Vec<Batch>>>,
     held: AtomicBool,
+    broken: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -113,6 +114,11 @@ impl CommittingSink {
     /// Committed rows as text, sorted.
     pub fn rows(&self) -> Result<Vec<String>> {
         rows(&lock(&self.0.committed).1)
+    }
+
+    /// Lets every commit fail, or no longer: what a job has prepared is then only in its checkpoints.
+    pub fn break_commits(&self, broken: bool) {
+        self.0.broken.store(broken, Ordering::SeqCst);
     }
 
     /// Holds the sink (it takes nothing) or lets it go.
@@ -167,6 +173,9 @@ impl SinkWriter for Writer {
 
 impl Committer for CommittingSink {
     fn commit(&mut self, committables: &[Committable]) -> Result<()> {
+        if self.0.broken.load(Ordering::SeqCst) {
+            return Err(Error::external("the test lets every commit fail"));
+        }
         let mut committed = lock(&self.0.committed);
         for Committable(at) in committables {
             if committed.0.insert(at.clone()) {

@@ -166,10 +166,9 @@ fn help_fits_a_terminal() {
     }
 }
 
-/// A folder that names one file a thousand times is endless enough.
+/// A SELECT that does not end by itself: a folder that names one file a thousand times is endless enough.
 #[cfg(unix)]
-#[test]
-fn ctrl_c_ends_the_job() {
+fn endless() -> (tempfile::TempDir, Command) {
     let (folder, create) = bids();
     let many = folder.path().join("many");
     fs::create_dir(&many).unwrap();
@@ -179,11 +178,16 @@ fn ctrl_c_ends_the_job() {
         std::os::unix::fs::symlink(&long, many.join(format!("{number}.csv"))).unwrap();
     }
     let script = create.replace("bids.csv", "many") + " SELECT auction FROM bids";
-    let mut program = flott(folder.path(), &["sql", "--format", "csv", "-e", &script])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = flott(folder.path(), &["sql", "--format", "csv", "-e", &script]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    (folder, command)
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_job() {
+    let (_folder, mut command) = endless();
+    let mut program = command.spawn().unwrap();
     // The first rows say that the job runs.
     let mut stdout = BufReader::new(program.stdout.take().unwrap());
     let mut line = String::new();
@@ -196,4 +200,16 @@ fn ctrl_c_ends_the_job() {
     program.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!(program.wait().unwrap().code(), Some(130), "{stderr}");
     assert_eq!(stderr, "cancelled: what was not committed is gone\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_job() {
+    let (_folder, mut command) = endless();
+    let mut program = command.spawn().unwrap();
+    let mut stdout = BufReader::new(program.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    drop(stdout);
+    let output = program.wait_with_output().unwrap();
+    assert_eq!(told(&output), (Some(0), String::new(), String::new()));
 }

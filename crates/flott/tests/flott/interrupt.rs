@@ -11,8 +11,10 @@ fn ctrl_c_leaves_no_file() {
     for (signal, workers) in [("INT", "0"), ("TERM", "0"), ("INT", "1")] {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("numbers");
-        let mut program =
-            example("numbers").arg(&output).args(["--workers", workers]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = example("numbers");
+        command.arg(&output).args(["--workers", workers]).stderr(Stdio::piped());
+        // A terminal's Ctrl-C goes to the program and its workers alike.
+        let mut program = command.process_group(0).spawn().unwrap();
         let mut stderr = BufReader::new(program.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();

@@ -14,11 +14,18 @@ use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 
 /// `left op right` of two operands of one floating-point type.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Eq, Hash)]
 pub(super) struct FloatCompare {
     left: Arc<dyn PhysicalExpr>,
     op: Operator,
     right: Arc<dyn PhysicalExpr>,
+}
+
+// Derived, it does not compile: rust-lang/rust#78808.
+impl PartialEq for FloatCompare {
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op && self.left.eq(&other.left) && self.right.eq(&other.right)
+    }
 }
 
 impl FloatCompare {

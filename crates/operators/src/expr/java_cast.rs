@@ -15,10 +15,17 @@ use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
 /// `CAST(value AS to)`.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Eq, Hash)]
 pub(super) struct JavaCast {
     value: Arc<dyn PhysicalExpr>,
     to: DataType,
+}
+
+// Derived, it does not compile: rust-lang/rust#78808.
+impl PartialEq for JavaCast {
+    fn eq(&self, other: &Self) -> bool {
+        self.to == other.to && self.value.eq(&other.value)
+    }
 }
 
 /// Bytes of a signed whole number.
@@ -47,23 +54,23 @@ impl JavaCast {
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
         macro_rules! narrow {
-            ($from:ty) => {
+            ($values:expr, $from:ty) => {
                 match self.to {
-                    DataType::Int8 => each::<$from, Int8Type>(values, |v| v as i8),
-                    DataType::Int16 => each::<$from, Int16Type>(values, |v| v as i16),
-                    DataType::Int32 => each::<$from, Int32Type>(values, |v| v as i32),
-                    _ => each::<$from, Int64Type>(values, |v| v as i64),
+                    DataType::Int8 => each::<$from, Int8Type>($values, |v| v as i8),
+                    DataType::Int16 => each::<$from, Int16Type>($values, |v| v as i16),
+                    DataType::Int32 => each::<$from, Int32Type>($values, |v| v as i32),
+                    _ => each::<$from, Int64Type>($values, |v| v as i64),
                 }
             };
         }
         // Java goes to BYTE and SHORT by way of INT.
         macro_rules! round {
-            ($from:ty) => {
+            ($values:expr, $from:ty) => {
                 match self.to {
-                    DataType::Int8 => each::<$from, Int8Type>(values, |v| v as i32 as i8),
-                    DataType::Int16 => each::<$from, Int16Type>(values, |v| v as i32 as i16),
-                    DataType::Int32 => each::<$from, Int32Type>(values, |v| v as i32),
-                    _ => each::<$from, Int64Type>(values, |v| v as i64),
+                    DataType::Int8 => each::<$from, Int8Type>($values, |v| v as i32 as i8),
+                    DataType::Int16 => each::<$from, Int16Type>($values, |v| v as i32 as i16),
+                    DataType::Int32 => each::<$from, Int32Type>($values, |v| v as i32),
+                    _ => each::<$from, Int64Type>($values, |v| v as i64),
                 }
             };
         }
@@ -74,20 +81,23 @@ impl JavaCast {
             (DataType::Decimal128(_, scale), _) => {
                 let one = 10_i128.pow(u32::from(scale.unsigned_abs()));
                 let whole = values.as_primitive::<Decimal128Type>().unary::<_, Decimal128Type>(|v| v / one);
-                let values: &ArrayRef = &(Arc::new(whole) as ArrayRef);
-                narrow!(Decimal128Type)
+                let whole: ArrayRef = Arc::new(whole);
+                narrow!(&whole, Decimal128Type)
             }
-            (DataType::Int16, _) => narrow!(Int16Type),
-            (DataType::Int32, _) => narrow!(Int32Type),
-            (DataType::Int64, _) => narrow!(Int64Type),
-            (DataType::Float32, _) => round!(Float32Type),
-            (DataType::Float64, _) => round!(Float64Type),
+            (DataType::Int16, _) => narrow!(values, Int16Type),
+            (DataType::Int32, _) => narrow!(values, Int32Type),
+            (DataType::Int64, _) => narrow!(values, Int64Type),
+            (DataType::Float32, _) => round!(values, Float32Type),
+            (DataType::Float64, _) => round!(values, Float64Type),
             (from, to) => return exec_err!("a cast from {from} to {to}"),
         })
     }
 }
 
-fn each<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(values: &ArrayRef, cast: impl Fn(F::Native) -> T::Native) -> ArrayRef {
+fn each<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
+    values: &ArrayRef,
+    cast: impl Fn(F::Native) -> T::Native,
+) -> ArrayRef {
     Arc::new(values.as_primitive::<F>().unary::<_, T>(cast))
 }
 

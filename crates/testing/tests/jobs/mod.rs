@@ -1,5 +1,9 @@
 //! One job, run in every way: the result is always that of a plain loop over its rows.
 
+mod graphs;
+mod ops;
 mod processes;
+mod random;
+mod row;
 mod sql;
 mod whole;

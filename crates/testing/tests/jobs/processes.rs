@@ -123,7 +123,8 @@ fn all() -> Registry {
             Ok(Box::new(Gated { inner: collection(&rows.spec()?)?, gate }))
         }),
     );
-    registry.add_operator("picky", Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Picky) as Box<dyn Operator>)));
+    registry
+        .add_operator("picky", Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Picky) as Box<dyn Operator>)));
     registry
 }
 
@@ -319,7 +320,18 @@ fn desert(seat: &Seat) -> i32 {
 /// A master that vanishes in the middle of its job.
 fn orphaning_master(folder: &Path) {
     let graph = spread(&job(folder, &[("parallelism.default", "3"), CHECKPOINTS], false), 3);
-    run(graph, folder, "orphan", None, |_, note| if completed(note) { std::process::abort() }, |_| ());
+    run(
+        graph,
+        folder,
+        "orphan",
+        None,
+        |_, note| {
+            if completed(note) {
+                std::process::abort()
+            }
+        },
+        |_| (),
+    );
 }
 
 const CHECKPOINTS: (&str, &str) = ("execution.checkpointing.interval", "5 ms");
@@ -353,7 +365,8 @@ fn processes_give_what_a_loop_gives() {
 
 #[test]
 fn stop_and_restore_at_another_parallelism_and_number_of_processes() {
-    for (before, after, unaligned) in [(("1", 2), ("3", 3), "false"), (("3", 3), ("2", 2), "true"), (("2", 2), ("4", 1), "false")]
+    for (before, after, unaligned) in
+        [(("1", 2), ("3", 3), "false"), (("3", 3), ("2", 2), "true"), (("2", 2), ("4", 1), "false")]
     {
         let folder = tempfile::tempdir().unwrap();
         let unaligned = ("execution.checkpointing.unaligned.enabled", unaligned);
@@ -470,7 +483,11 @@ fn workers_that_do_not_come() {
 fn cancel_leaves_no_process() {
     let folder = tempfile::tempdir().unwrap();
     let graph = spread(&job(folder.path(), &[("parallelism.default", "3"), CHECKPOINTS], false), 3);
-    let cancel = |control: &JobControl, note: &Note| if completed(note) { control.cancel() };
+    let cancel = |control: &JobControl, note: &Note| {
+        if completed(note) {
+            control.cancel()
+        }
+    };
     let ran = run(graph, folder.path(), "", None, cancel, |_| ());
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
     assert!(gone(&pid(folder.path(), 1)) && gone(&pid(folder.path(), 2)));

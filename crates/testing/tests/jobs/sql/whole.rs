@@ -95,13 +95,16 @@ fn csv_table(folder: &Path, rows: &[Row], files: usize) -> String {
     for (number, part) in rows.chunks(rows.len().div_ceil(files)).enumerate() {
         let mut text = String::new();
         for row in part {
-            let key = row.key.clone().unwrap_or_default();
+            let key = null_or(row.key.clone());
             writeln!(text, "{key},{},{}", row.amount.map_or(String::new(), |v| v.to_string()), date(row.time)).unwrap();
         }
         std::fs::write(folder.join(format!("rows-{number}.csv")), text).unwrap();
     }
     let path = folder.display();
-    format!("CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv');")
+    format!(
+        "CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv', \
+         'csv.null-literal' = 'NULL');"
+    )
 }
 
 /// The rows as part of the plan.
@@ -118,7 +121,10 @@ fn collection_table(rows: &[Row], splits: u32) -> String {
         ],
     );
     let config = CollectionConfig::new(&schema, &[batch.unwrap()], splits).unwrap();
-    format!("CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'collection', 'rows' = '{}', 'splits' = '{splits}');", config.rows)
+    format!(
+        "CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'collection', 'rows' = '{}', 'splits' = '{splits}');",
+        config.rows
+    )
 }
 
 /// The query in each form there is: statement, whether by key, offset.

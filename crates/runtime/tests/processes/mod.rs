@@ -1,0 +1,59 @@
+//! What processes of a job tell each other. Whole jobs in several processes are tested in `flott-testing`, which has
+//! operators to run.
+
+use flott_core::{CheckpointId, Error, Result};
+use flott_plan::{HostId, TaskId, VertexId};
+use flott_runtime::mailbox::TaskCommand;
+use flott_runtime::master::Attempt;
+use flott_runtime::processes::{FromHost, ProcessLimits, Seat, ToHost, attempt_token};
+use flott_runtime::task::TaskEvent;
+
+const TASK: TaskId = TaskId { vertex: VertexId(2), index: 1 };
+
+#[test]
+fn messages_come_back() {
+    let address = "127.0.0.1:4242".parse().unwrap();
+    for message in [
+        ToHost::Job { graph: vec![1, 2], seed: 7, limits: ProcessLimits::default() },
+        ToHost::Restore(TASK, Default::default()),
+        ToHost::Deploy(Attempt(3)),
+        ToHost::Peers(Attempt(3), vec![(HostId(0), address)]),
+        ToHost::Command(TASK, TaskCommand::Complete(CheckpointId(4))),
+        ToHost::Stop,
+    ] {
+        assert_eq!(ToHost::decode(&message.encode().unwrap()), Ok(message));
+    }
+    // An error arrives whole.
+    let error = Error::user("expected a BIGINT, found 'x'").at("column", "price");
+    for message in [
+        FromHost::Listening(Attempt(3), address),
+        FromHost::Task(Attempt(3), TaskEvent::Ack(TASK, CheckpointId(4), Default::default())),
+        FromHost::Task(Attempt(3), TaskEvent::Failed(TASK, error)),
+    ] {
+        assert_eq!(FromHost::decode(&message.encode().unwrap()), Ok(message));
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    let text = |result: Result<ToHost>| result.unwrap_err().message().to_owned();
+    let mut longer = ToHost::Stop.encode().unwrap();
+    longer.push(0);
+    let cases: [(&[u8], &str); 3] = [(&[], ""), (&[99], ""), (&longer, "it has 1 bytes too many")];
+    for (bytes, found) in cases {
+        let text = text(ToHost::decode(bytes));
+        let rest = text.strip_prefix("a message of another process cannot be read: ");
+        assert!(rest.is_some_and(|rest| rest.starts_with(found)), "{text}");
+    }
+}
+
+#[test]
+fn seats_are_text() {
+    let seat: Seat = "2 [::1]:4242 a b".parse().unwrap();
+    assert_eq!((seat.host, seat.token.as_str(), seat.to_string().as_str()), (HostId(2), "a b", "2 [::1]:4242 a b"));
+    for text in ["", "1", "1 127.0.0.1:4242", "x 127.0.0.1:4242 secret", "1 nowhere secret"] {
+        let error = text.parse::<Seat>().unwrap_err();
+        assert_eq!(error.message(), "expected a host, an address and a token in FLOTT_WORKER", "{text}");
+    }
+    assert_ne!(attempt_token("job", Attempt(1)), attempt_token("job", Attempt(2)));
+}
