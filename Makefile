@@ -5,18 +5,21 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := $(or $(FLOTT_VENV),$(TARGET)/venv)
 PYTHON := $(VENV)/bin/python
+# One build for demo and tests: with the same packages and targets, dependencies have the same features.
+BUILD := cargo build --workspace --lib --bins --examples
 
 help: ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 demo: flights ## run the main job: departures, cancellations and delays per airport and hour, New York 2013
-	cargo run -p flott --example flights -- --input target/demo/flights.csv --output target/demo/result
+	$(BUILD)
+	$(TARGET)/debug/examples/flights --input target/demo/flights.csv --output target/demo/result
 
 check-demo: demo venv ## compare the demo's result with DuckDB's
 	$(PYTHON) scripts/check_flights.py
 
 test: venv flights ## everything: Rust tests, Python tests, lint
-	cargo build --workspace
+	$(BUILD)
 	FLOTT_VENV=$(abspath $(VENV)) cargo test --workspace
 	cp $(TARGET)/debug/libflott_engine.so python/flott/_engine.abi3.so
 	PYTHONPATH=python $(PYTHON) -m unittest discover -s tests/python

@@ -250,6 +250,9 @@ fn mix_column(hashes: &mut [u64], column: &ArrayRef) -> Result<()> {
 /// Two keys are equal exactly when their words and their nulls are; a null row's word is 0.
 pub fn key_words(columns: &[ArrayRef]) -> Option<ScalarBuffer<u64>> {
     let [column] = columns else { return None };
+    if let Some(shared) = shared_words(column) {
+        return Some(shared);
+    }
     macro_rules! collect_words {
         ($word:expr) => {{
             let word = $word;
@@ -260,6 +263,23 @@ pub fn key_words(columns: &[ArrayRef]) -> Option<ScalarBuffer<u64>> {
         }};
     }
     one_word_types!(column, collect_words, None)
+}
+
+/// The words of a column of 64-bit integers without NULLs: its own memory.
+fn shared_words(column: &ArrayRef) -> Option<ScalarBuffer<u64>> {
+    use DataType::*;
+    let whole = matches!(column.data_type(), Int64 | UInt64 | Date64 | Time64(_) | Timestamp(..) | Duration(_));
+    if !whole || column.null_count() > 0 {
+        return None;
+    }
+    let data = column.to_data();
+    Some(ScalarBuffer::new(data.buffers().first()?.clone(), data.offset(), data.len()))
+}
+
+/// The hash of a one-column key from its word of [`key_words`].
+#[inline]
+pub fn hash_of_word(word: u64, null: bool) -> u64 {
+    if null { mix_null(SEED) } else { mix(SEED, word) }
 }
 
 /// Whether [`key_words`] answers for a key of these types.

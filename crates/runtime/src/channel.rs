@@ -66,7 +66,10 @@ impl ChannelQueue {
     pub fn push(&self, element: StreamElement) {
         let mut state = self.lock();
         match element {
-            StreamElement::Batch(_) => state.credit = state.credit.saturating_sub(1),
+            StreamElement::Batch(_) => {
+                debug_assert!(state.credit > 0 || state.give_back.is_some(), "a batch without credit on {:?}", self.id);
+                state.credit = state.credit.saturating_sub(1);
+            }
             StreamElement::Barrier(_) => {
                 self.barriers.fetch_add(1, Ordering::Release);
             }

@@ -40,20 +40,26 @@ impl Wake for TaskCell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        if self.is_to_be_queued() {
+            self.pool.queue(Arc::clone(self));
+        }
+    }
+}
+
+impl TaskCell {
+    /// Marks the task as woken; whether the caller has to queue it. One that runs is queued when its turn is over.
+    fn is_to_be_queued(&self) -> bool {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
             let next = match state {
                 RESTING => QUEUED,
                 RUNNING => WOKEN,
-                _ => return,
+                _ => return false,
             };
             match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
+                Ok(_) => return state == RESTING,
                 Err(now) => state = now,
             }
-        }
-        if state == RESTING {
-            self.pool.queue(Arc::clone(self));
         }
     }
 }
@@ -104,7 +110,8 @@ impl Pool {
                 work.deadlines.pop();
                 let Some(cell) = work.tasks.get(&number).cloned() else { continue };
                 let _ = cell.deadline.compare_exchange(at.0, i64::MAX, Ordering::AcqRel, Ordering::Acquire);
-                if cell.state.compare_exchange(RESTING, QUEUED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                // Its turn may not be over yet: another worker has only just noted the deadline.
+                if cell.is_to_be_queued() {
                     work.queue.push_back(cell);
                 }
             }

@@ -11,7 +11,8 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, TypePlanner};
 use datafusion_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, ScalarUDF, Signature, Volatility, cast, lit,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, ScalarUDF, Signature, Volatility,
+    binary_expr, cast, lit,
 };
 use sqlparser::ast::BinaryOperator;
 use sqlparser::tokenizer::{Location, Span};
@@ -128,7 +129,10 @@ impl ExprPlanner for FlinkExpressions {
         let left = as_number_beside(left, &left_type, &right_type);
         let right = as_number_beside(right, &right_type, &left_type);
         check_decimals(&op, &left, &right, schema)?;
-        Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+        Ok(match flink_result(&op, &left_type, &right_type) {
+            Some((op, data_type)) => PlannerResult::Planned(cast(binary_expr(left, op, right), data_type)),
+            None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+        })
     }
 
     /// `EXTRACT` is a BIGINT.
@@ -196,6 +200,24 @@ fn check_operands(
             let numbers = left_type.is_numeric() && right_type.is_numeric();
             if numbers || are_alike(left, left_type, right, right_type) { Ok(()) } else { refuse() }
         }
+    }
+}
+
+/// The type Flink gives a result where DataFusion gives it another: a remainder is of the divisor's type, and of FLOAT
+/// and DOUBLE the first decides.
+fn flink_result(op: &BinaryOperator, left: &DataType, right: &DataType) -> Option<(Operator, DataType)> {
+    use BinaryOperator as B;
+    let mixed = (left, right) == (&DataType::Float32, &DataType::Float64);
+    let narrows =
+        left.is_signed_integer() && right.is_signed_integer() && left.primitive_width() > right.primitive_width();
+    match op {
+        B::Plus if mixed => Some((Operator::Plus, DataType::Float32)),
+        B::Minus if mixed => Some((Operator::Minus, DataType::Float32)),
+        B::Multiply if mixed => Some((Operator::Multiply, DataType::Float32)),
+        B::Divide if mixed => Some((Operator::Divide, DataType::Float32)),
+        B::Modulo if mixed => Some((Operator::Modulo, DataType::Float32)),
+        B::Modulo if narrows => Some((Operator::Modulo, right.clone())),
+        _ => None,
     }
 }
 
@@ -326,10 +348,12 @@ pub(crate) fn check_alike(expr: &Expr, schema: &DFSchema) -> DfResult<()> {
 /// Whether two values can be compared: both numbers, both of one kind, or a time and its text.
 fn are_alike(left: &Expr, left_type: &DataType, right: &Expr, right_type: &DataType) -> bool {
     let is_literal_text = |e: &Expr, t: &DataType| *t == DataType::Utf8 && matches!(e, Expr::Literal(..));
-    // DataFusion would make a decimal of a floating-point number; between operands of an operator that is prevented.
+    // DataFusion would make a decimal of a floating-point number, and Flink a FLOAT of a DOUBLE behind one; between
+    // operands of an operator both are taken care of.
     let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
-    let mixed =
-        (is_decimal(left_type) && right_type.is_floating()) || (left_type.is_floating() && is_decimal(right_type));
+    let mixed = is_decimal(left_type) && right_type.is_floating()
+        || left_type.is_floating() && is_decimal(right_type)
+        || left_type.is_floating() && right_type.is_floating() && left_type != right_type;
     let alike = (left_type.is_numeric() && right_type.is_numeric() && !mixed)
         || std::mem::discriminant(left_type) == std::mem::discriminant(right_type)
         || (left_type.is_temporal() && is_literal_text(right, right_type))

@@ -59,20 +59,46 @@ pub(crate) fn lower_expr(expr: &df::Expr, input: &DFSchema, flow: &Flow) -> Resu
             [argument] => Ok(cast_to(inner(argument)?, &expr.get_type(input)?)),
             _ => Err(Fault::internal("a cast of several values")),
         },
-        // Of the least INT the library fails where Java answers with itself.
-        df::Expr::ScalarFunction(call) if call.func.name() == "abs" && expr.get_type(input)?.is_integer() => {
-            let [argument] = call.args.as_slice() else { return Err(Fault::internal("ABS of several values")) };
-            let value = inner(argument)?;
-            let zero = cast_to(Expr::Literal(Scalar::int64(0)), &expr.get_type(input)?);
-            let negative = binary(BinaryOp::Lt, value.clone(), zero);
-            let negated = Expr::Negate(Box::new(value.clone()));
-            Ok(Expr::Case { operand: None, branches: vec![(negative, negated)], otherwise: Some(Box::new(value)) })
-        }
         df::Expr::ScalarFunction(call) => {
+            if let Some(written) = in_our_words(call.func.name(), &call.args, &expr.get_type(input)?, &inner)? {
+                return Ok(written);
+            }
             let args = call.args.iter().map(inner).collect::<Result<_>>()?;
             Ok(Expr::Call { function: call.func.name().to_owned(), args })
         }
         other => Err(Fault::unsupported(format!("the expression {other}"), span_of(other))),
+    }
+}
+
+/// Functions where the library's is not Java's, as a CASE: ABS of the least INT is itself, SQRT of a negative number is
+/// NaN, and to NULLIF -0.0 is 0.0.
+fn in_our_words(
+    function: &str,
+    args: &[df::Expr],
+    data_type: &DataType,
+    lower: &impl Fn(&df::Expr) -> Result<Expr>,
+) -> Result<Option<Expr>> {
+    let literal = |text: &str| Expr::Literal(Scalar(Some(text.to_owned()), data_type.clone()));
+    let case = |condition, then, otherwise| {
+        Ok(Some(Expr::Case { operand: None, branches: vec![(condition, then)], otherwise: Some(Box::new(otherwise)) }))
+    };
+    match (function, args) {
+        ("abs", [value]) if data_type.is_integer() => {
+            let value = lower(value)?;
+            let negated = Expr::Negate(Box::new(value.clone()));
+            case(binary(BinaryOp::Lt, value.clone(), literal("0")), negated, value)
+        }
+        ("sqrt", [value]) => {
+            let value = lower(value)?;
+            let root = Expr::Call { function: function.to_owned(), args: vec![value.clone()] };
+            case(binary(BinaryOp::Lt, value, literal("0")), literal("NaN"), root)
+        }
+        ("nullif", [value, other]) if data_type.is_floating() => {
+            let (value, other) = (lower(value)?, lower(other)?);
+            let null = Expr::Literal(Scalar(None, data_type.clone()));
+            case(binary(BinaryOp::Eq, value.clone(), other), null, value)
+        }
+        _ => Ok(None),
     }
 }
 

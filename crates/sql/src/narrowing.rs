@@ -73,7 +73,10 @@ pub(crate) fn hide_narrowing_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::Cast(cast) if !keeps(&cast.expr.get_type(schema)?, cast.field.data_type()) => {
+        // Of a constant the optimiser computes what the operators do, or leaves it to them.
+        Expr::Cast(cast)
+            if !cast.expr.column_refs().is_empty() && !keeps(&cast.expr.get_type(schema)?, cast.field.data_type()) =>
+        {
             let narrow =
                 Narrow { to: cast.field.data_type().clone(), signature: Signature::any(1, Volatility::Stable) };
             let function = ScalarUDF::new_from_impl(narrow).into();

@@ -1,6 +1,6 @@
 //! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table with linear probing, made
-//! for batches: a first pass looks at one entry a row without branching, so that the processor overlaps the cache
-//! misses of many rows; only rows not found there take the careful way.
+//! for batches: passes over all rows look at one entry a row without branching, so that the processor overlaps the
+//! cache misses of many rows; only rows not found by them take the careful way.
 //!
 //! It knows no keys: an entry holds one word of the key (all of it, or its hash, see [`crate::table`]) and a tag
 //! (namespace and NULL).
@@ -17,7 +17,18 @@ struct Entry {
     slot: u32,
 }
 
+impl Entry {
+    /// Both comparisons in one, without a branch.
+    #[inline]
+    fn differs(self, word: u64, tag: u32) -> bool {
+        (self.word ^ word) | u64::from(self.tag ^ tag) != 0
+    }
+}
+
 const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: 0 };
+
+/// Entries of a key's chain that are looked at without branching; few chains are longer at half load.
+const PASSES: usize = 4;
 
 /// Where the search begins. Key hashes are good in their low bits whatever key groups a task owns (the group comes
 /// from the middle bits), so the tag only has to be spread over them.
@@ -68,9 +79,28 @@ impl Index {
             let entry = entries[home(hash, tag) & mask];
             *slot = Slot(entry.slot);
             missed[misses] = row as u32;
-            misses += usize::from((entry.word ^ word) | u64::from(entry.tag ^ tag) != 0);
+            misses += usize::from(entry.differs(word, tag));
+        }
+        // Most of the others are in the next entries, which share the cache line.
+        for distance in 1..PASSES {
+            let mut left = 0;
+            for at in 0..misses {
+                let row = missed[at] as usize;
+                let tag = tag(row);
+                let entry = entries[(home(hashes[row], tag) + distance) & mask];
+                out[row] = Slot(entry.slot);
+                missed[left] = row as u32;
+                left += usize::from(entry.differs(words[row], tag));
+            }
+            misses = left;
         }
         missed.truncate(misses);
+    }
+
+    /// Reads the entries of some keys, all at once, so that they are near when each is looked for.
+    pub(crate) fn touch(&self, keys: impl Iterator<Item = (u64, u32)>) {
+        let touched = keys.fold(0, |all, (hash, tag)| all ^ self.entries[home(hash, tag) & self.mask()].slot);
+        std::hint::black_box(touched);
     }
 
     /// The slot of an entry with this word and tag that is the `same` key.
@@ -88,13 +118,13 @@ impl Index {
         }
     }
 
-    /// Adds an entry that is not there yet. `hash_of` gives the hashes of the slots added before.
-    pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
+    /// Adds an entry that is not there yet. `hash_of` gives the hash of an entry's word and tag.
+    pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
         if (self.len + 1) * 2 > self.entries.len() {
             let larger = vec![EMPTY; self.entries.len() * 2];
             for entry in std::mem::replace(&mut self.entries, larger) {
                 if entry.tag != NO_TAG {
-                    self.place(hash_of(entry.slot), entry);
+                    self.place(hash_of(entry.word, entry.tag), entry);
                 }
             }
         }
@@ -111,9 +141,9 @@ impl Index {
     }
 
     /// Removes the entry of a slot and closes the gap (Knuth, TAOCP 6.4, algorithm R).
-    pub(crate) fn remove(&mut self, tag: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
+    pub(crate) fn remove(&mut self, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
         let mask = self.mask();
-        let mut hole = home(hash_of(slot), tag) & mask;
+        let mut hole = home(hash_of(word, tag), tag) & mask;
         while self.entries[hole].slot != slot || self.entries[hole].tag == NO_TAG {
             if self.entries[hole].tag == NO_TAG {
                 return;
@@ -127,7 +157,7 @@ impl Index {
             if entry.tag == NO_TAG {
                 break;
             }
-            let from_home = at.wrapping_sub(home(hash_of(entry.slot), entry.tag)) & mask;
+            let from_home = at.wrapping_sub(home(hash_of(entry.word, entry.tag), entry.tag)) & mask;
             if from_home >= at.wrapping_sub(hole) & mask {
                 self.entries[hole] = entry;
                 hole = at;
@@ -146,16 +176,16 @@ mod tests {
     /// to move entries back over the edge.
     #[test]
     fn crowded_entries_are_found_after_any_removal() {
-        let hash_of = |slot: u32| u64::MAX - u64::from(slot % 2);
+        let hash_of = |word: u64, _tag: u32| u64::MAX - word % 2;
         for removed in 0..40 {
             let mut index = Index::new();
             for slot in 0..40 {
-                index.insert(hash_of(slot), u64::from(slot), 0, slot, hash_of);
+                index.insert(hash_of(u64::from(slot), 0), u64::from(slot), 0, slot, hash_of);
             }
-            index.remove(0, removed, hash_of);
-            index.remove(0, removed, hash_of);
+            index.remove(u64::from(removed), 0, removed, hash_of);
+            index.remove(u64::from(removed), 0, removed, hash_of);
             for slot in 0..40 {
-                let found = index.find(hash_of(slot), u64::from(slot), 0, |_| true);
+                let found = index.find(hash_of(u64::from(slot), 0), u64::from(slot), 0, |_| true);
                 assert_eq!(found, (slot != removed).then_some(slot), "without {removed}");
             }
             assert_eq!(index.len, 39);

@@ -5,7 +5,7 @@
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use flott_core::key::{is_one_word_key, key_words};
+use flott_core::key::{hash_of_word, is_one_word_key, key_words};
 use flott_core::state::{Keys, StateColumn};
 use flott_core::{Error, KeyCodec, Namespace, Namespaces, Result, Slot};
 
@@ -21,10 +21,22 @@ pub(crate) struct Column {
     pub(crate) state: Box<dyn StateColumn>,
 }
 
-/// What tells the keys of a slot apart, by slot.
+/// What tells keys apart beside their word, by slot.
 enum KeyStore {
-    Words(Vec<u64>),
+    /// Nothing.
+    Words,
     Bytes(Vec<Box<[u8]>>),
+}
+
+impl KeyStore {
+    /// The key's hash from its word and tag: cheaper than to keep it, for that would be one more miss of the cache.
+    #[inline]
+    fn hash(&self, word: u64, tag: u32) -> u64 {
+        match self {
+            Self::Words => hash_of_word(word, tag & NULL != 0),
+            Self::Bytes(_) => word,
+        }
+    }
 }
 
 /// Memory that a call leaves to the next.
@@ -44,8 +56,8 @@ pub(crate) struct Table {
     index: Index,
     namespaces: NamespaceTable,
     keys: KeyStore,
-    /// The key's hash, by slot.
-    hashes: Vec<u64>,
+    /// The one-word key, or the hash of any other, by slot.
+    words: Vec<u64>,
     /// Number of the namespace and NULL, by slot; `NO_TAG` for a free slot.
     tags: Vec<u32>,
     free: Vec<u32>,
@@ -58,7 +70,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(name: &str, namespaced: bool, codec: KeyCodec) -> Self {
         let keys =
-            if is_one_word_key(codec.types()) { KeyStore::Words(Vec::new()) } else { KeyStore::Bytes(Vec::new()) };
+            if is_one_word_key(codec.types()) { KeyStore::Words } else { KeyStore::Bytes(Vec::new()) };
         Self {
             name: name.to_owned(),
             columns: Vec::new(),
@@ -66,7 +78,7 @@ impl Table {
             index: Index::new(),
             namespaces: NamespaceTable::new(namespaced),
             keys,
-            hashes: Vec::new(),
+            words: Vec::new(),
             tags: Vec::new(),
             free: Vec::new(),
             suspects: Vec::new(),
@@ -85,7 +97,7 @@ impl Table {
     }
 
     pub(crate) fn hash_of(&self, slot: Slot) -> u64 {
-        self.hashes[slot.index()]
+        self.keys.hash(self.words[slot.index()], self.tags[slot.index()])
     }
 
     pub(crate) fn namespace_of(&self, slot: Slot) -> Namespace {
@@ -97,7 +109,7 @@ impl Table {
         self.index.num_bytes()
             + self.namespaces.num_bytes()
             + self.key_bytes
-            + self.num_slots() * (8 + 4 + 16 + 16 * self.columns.len())
+            + self.num_slots() * (8 + 4 + 8 + 16 * self.columns.len())
     }
 
     /// See `KeyedState::locate`.
@@ -137,7 +149,7 @@ impl Table {
                 self.codec.encode_all(&keys.columns, &mut scratch.offsets, &mut scratch.bytes)?;
                 keys.hashes.clone()
             }
-            KeyStore::Words(_) => {
+            KeyStore::Words => {
                 let nulls = keys.columns[0].logical_nulls().filter(|nulls| nulls.null_count() > 0);
                 if let Some(nulls) = nulls {
                     if let Some(all) = all {
@@ -157,7 +169,7 @@ impl Table {
         }
         let tag_of = |row: usize| tags.get(row).copied().or(all).unwrap_or(NO_TAG);
         match &self.keys {
-            KeyStore::Words(_) => {
+            KeyStore::Words => {
                 for &row in &scratch.missed {
                     let row = row as usize;
                     out[row] = Slot(self.find_or_make(hashes[row], words[row], tag_of(row), &[])?);
@@ -180,7 +192,7 @@ impl Table {
 
     fn has_key(&self, slot: u32, key: &[u8]) -> bool {
         match &self.keys {
-            KeyStore::Words(_) => true,
+            KeyStore::Words => true,
             KeyStore::Bytes(keys) => &*keys[slot as usize] == key,
         }
     }
@@ -196,23 +208,21 @@ impl Table {
                 let slot = u32::try_from(self.tags.len()).ok().filter(|slot| *slot < NO_TAG);
                 let full = || Error::user("more than 2^32 keys in one task; raise the parallelism");
                 let slot = slot.ok_or_else(|| full().at("table", &self.name))?;
-                self.hashes.push(0);
+                self.words.push(0);
                 self.tags.push(NO_TAG);
-                match &mut self.keys {
-                    KeyStore::Words(words) => words.push(0),
-                    KeyStore::Bytes(keys) => keys.push(Box::default()),
+                if let KeyStore::Bytes(keys) = &mut self.keys {
+                    keys.push(Box::default());
                 }
                 slot
             }
         };
         let at = slot as usize;
-        let hashes = &self.hashes;
-        self.index.insert(hash, word, tag, slot, |slot| hashes[slot as usize]);
-        self.hashes[at] = hash;
+        let keys = &self.keys;
+        self.index.insert(hash, word, tag, slot, |word, tag| keys.hash(word, tag));
+        self.words[at] = word;
         self.tags[at] = tag;
-        match &mut self.keys {
-            KeyStore::Words(words) => words[at] = word,
-            KeyStore::Bytes(keys) => keys[at] = key.into(),
+        if let KeyStore::Bytes(keys) = &mut self.keys {
+            keys[at] = key.into();
         }
         self.key_bytes += key.len();
         self.namespaces.link(slot, tag & !NULL);
@@ -223,10 +233,11 @@ impl Table {
     /// The slot in this table of the key that `other` (or, where there is none, this table) has under `of`.
     pub(crate) fn locate_beside(&mut self, other: Option<&Self>, of: Slot, namespace: Namespace) -> Result<Slot> {
         let source = other.unwrap_or(self);
-        let (hash, null) = (source.hashes[of.index()], source.tags[of.index()] & NULL);
-        let (word, key) = match &source.keys {
-            KeyStore::Words(words) => (words[of.index()], Box::default()),
-            KeyStore::Bytes(keys) => (hash, keys[of.index()].clone()),
+        let (hash, null) = (source.hash_of(of), source.tags[of.index()] & NULL);
+        let word = source.words[of.index()];
+        let key = match &source.keys {
+            KeyStore::Words => Box::default(),
+            KeyStore::Bytes(keys) => keys[of.index()].clone(),
         };
         let tag = self.namespaces.number(namespace)? | null;
         let slot = self.find_or_make(hash, word, tag, &key)?;
@@ -282,8 +293,8 @@ impl Table {
 
     pub(crate) fn keys_of(&self, slots: &[Slot]) -> Result<Vec<ArrayRef>> {
         match &self.keys {
-            KeyStore::Words(words) => {
-                let words: Vec<u64> = slots.iter().map(|slot| words[slot.index()]).collect();
+            KeyStore::Words => {
+                let words: Vec<u64> = slots.iter().map(|slot| self.words[slot.index()]).collect();
                 let valid: NullBuffer = slots.iter().map(|slot| self.tags[slot.index()] & NULL == 0).collect();
                 self.codec.columns_of_words(&words, Some(valid).filter(|valid| valid.null_count() > 0))
             }
@@ -316,6 +327,8 @@ impl Table {
         let mut emptied = std::mem::take(&mut self.scratch.emptied);
         emptied.append(&mut self.suspects);
         self.columns.iter_mut().for_each(|column| column.state.drain_cleared(&mut emptied));
+        let used = emptied.iter().filter(|slot| !self.is_free(**slot));
+        self.index.touch(used.map(|slot| (self.hash_of(*slot), self.tags[slot.index()])));
         for slot in emptied.drain(..) {
             if !self.is_free(slot) && !self.is_filled(slot) {
                 self.free(slot);
@@ -326,8 +339,8 @@ impl Table {
 
     fn free(&mut self, slot: Slot) {
         let tag = std::mem::replace(&mut self.tags[slot.index()], NO_TAG);
-        let hashes = &self.hashes;
-        self.index.remove(tag, slot.0, |slot| hashes[slot as usize]);
+        let keys = &self.keys;
+        self.index.remove(self.words[slot.index()], tag, slot.0, |word, tag| keys.hash(word, tag));
         self.namespaces.unlink(slot.0, tag & !NULL);
         if let KeyStore::Bytes(keys) = &mut self.keys {
             self.key_bytes -= std::mem::take(&mut keys[slot.index()]).len();

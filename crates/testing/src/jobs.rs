@@ -10,7 +10,7 @@ use arrow_schema::SchemaRef;
 use flott_checkpoint::{CheckpointStore, InMemory, Manifest};
 use flott_core::{
     Batch, Clock, Committable, Committer, Config, Error, InputId, OperatorInfo, OutputId, Registry, Result, Sink,
-    SinkWriter, Spec, SystemClock, SystemThreads, Threads, Wait,
+    SinkWriter, Spec, SystemClock, SystemThreads, Threads, Timestamp, Wait,
 };
 use flott_plan::{Chaining, Edge, ExecutionGraph, JobGraph, Node, NodeId, NodeKind, Partitioning, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
@@ -97,6 +97,7 @@ struct Shared {
     prepared: Mutex<Vec<Vec<Batch>>>,
     held: AtomicBool,
     broken: AtomicBool,
+    held_until: Mutex<Option<Timestamp>>,
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -114,6 +115,11 @@ impl CommittingSink {
     /// Committed rows as text, sorted.
     pub fn rows(&self) -> Result<Vec<String>> {
         rows(&lock(&self.0.committed).1)
+    }
+
+    /// The sink takes nothing before this point of processing time.
+    pub fn hold_until(&self, at: Timestamp) {
+        *lock(&self.0.held_until) = Some(at);
     }
 
     /// Lets every commit fail, or no longer: what a job has prepared is then only in its checkpoints.
@@ -151,7 +157,11 @@ impl SinkWriter for Writer {
         Ok(())
     }
 
-    fn ready(&mut self, waker: &Waker, _: &dyn Clock) -> Result<Option<Wait>> {
+    fn ready(&mut self, waker: &Waker, clock: &dyn Clock) -> Result<Option<Wait>> {
+        let until = *lock(&self.shared.held_until);
+        if let Some(at) = until.filter(|&at| clock.now() < at) {
+            return Ok(Some(Wait::Until(at)));
+        }
         if !self.shared.held.load(Ordering::SeqCst) {
             return Ok(None);
         }

@@ -1,6 +1,8 @@
 //! The demo on small inputs, and on the real one where it has been fetched.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use crate::program::{example, files, told};
 
@@ -138,4 +140,27 @@ fn the_result_folder_cannot_be_a_file() {
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: cannot list the folder: Not a directory"), "{stderr}");
     assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
+}
+
+/// `make test` fetches the flights and says in `FLOTT_VENV` where a Python with DuckDB is; without it there is nothing to
+/// compare with.
+#[test]
+fn the_real_flights_equal_what_duckdb_computes() {
+    #[expect(clippy::disallowed_methods, reason = "how make tells tests where Python is")]
+    let Some(venv) = std::env::var_os("FLOTT_VENV") else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let input = root.join("target/demo/flights.csv");
+    for parallelism in ["1", "3"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = example("flights");
+        command.args(["--parallelism", parallelism, "--input"]).arg(&input).arg("--output").arg(folder.path());
+        let (code, stdout, stderr) = told(&command.output().unwrap());
+        assert_eq!(code, Some(0), "{stderr}");
+        // The file's rows, as scripts/fetch_flights.py checks them.
+        assert!(stdout.contains("336,776 flights in "), "{stdout}");
+        let mut check = Command::new(Path::new(&venv).join("bin/python"));
+        check.arg(root.join("scripts/check_flights.py")).arg(folder.path()).arg("--input").arg(&input);
+        let (code, stdout, stderr) = told(&check.output().unwrap());
+        assert_eq!(code, Some(0), "parallelism {parallelism}: {stdout}{stderr}");
+    }
 }

@@ -200,7 +200,11 @@ fn case_when(
         Some(_) => to_common_type(whens, input)?,
         None => whens.into_iter().map(|e| to_type(e, &DataType::Boolean, input)).collect::<Result<_>>()?,
     };
-    let operand = operand.map(|_| whens.remove(0));
+    let mut operand = operand.map(|_| whens.remove(0));
+    if let Some(value) = operand.take_if(|e| e.data_type(input).is_ok_and(|t| t.is_floating())) {
+        let equal = |when| -> Physical { Arc::new(FloatCompare::new(Arc::clone(&value), Operator::Eq, when)) };
+        whens = whens.into_iter().map(equal).collect();
+    }
     let mut thens = to_common_type(thens, input)?;
     let otherwise = otherwise.and_then(|_| thens.pop());
     let branches = whens.into_iter().zip(thens).collect();

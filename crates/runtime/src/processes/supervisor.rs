@@ -127,7 +127,7 @@ impl Supervisor {
         match event {
             Event::Deploy(attempt, restored) => self.deploy(attempt, restored),
             Event::Command(task, command) => self.command(task, command),
-            Event::Peer(Ok(connection)) => self.connected(connection),
+            Event::Peer(Ok(connection)) => self.connected(&connection),
             Event::Peer(Err(error)) => self.refuse(error),
             Event::Said(host, message) => self.said(host, message),
             Event::Frame(host, life, bytes) if self.is_alive(host, life) => match FromHost::decode(&bytes) {
@@ -225,7 +225,7 @@ impl Supervisor {
         }
     }
 
-    fn connected(&mut self, connection: Connection) {
+    fn connected(&mut self, connection: &Connection) {
         let host = connection.peer();
         let Some(worker) = self.workers.get_mut(&host).filter(|worker| worker.connection.is_none()) else {
             return connection.fail(Error::internal("a worker that nobody expects"));

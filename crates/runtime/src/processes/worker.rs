@@ -26,7 +26,7 @@ pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, thread
     let env = environment(&graph.job.config, registry, clock, &threads, seed)?;
     let tell: Tell = {
         let connection = connection.clone();
-        Arc::new(move |message| tell_master(&connection, message))
+        Arc::new(move |message| tell_master(&connection, &message))
     };
     let (token, ip) = (seat.token.clone(), seat.address.ip());
     let parts =
@@ -65,15 +65,15 @@ fn first_order(events: &Receiver<HostEvent>) -> Result<Option<Job>> {
 
 /// Sends to the master. What is too large for a message is the fault of the checkpoint or task it belongs to; where
 /// nothing can be sent the connection ends, and with it the worker.
-fn tell_master(connection: &Connection, message: FromHost) {
+fn tell_master(connection: &Connection, message: &FromHost) {
     let send = |message: &FromHost| message.encode().and_then(|bytes| connection.send_control(bytes));
-    let Err(error) = send(&message) else { return };
+    let Err(error) = send(message) else { return };
     let instead = match message {
         FromHost::Task(attempt, TaskEvent::Ack(task, id, _)) => {
-            FromHost::Task(attempt, TaskEvent::Declined(task, id, error.clone()))
+            FromHost::Task(*attempt, TaskEvent::Declined(*task, *id, error.clone()))
         }
         FromHost::Task(attempt, TaskEvent::Finished(task, _)) => {
-            FromHost::Task(attempt, TaskEvent::Failed(task, error.clone()))
+            FromHost::Task(*attempt, TaskEvent::Failed(*task, error.clone()))
         }
         _ => return connection.fail(error),
     };

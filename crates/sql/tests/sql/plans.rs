@@ -199,11 +199,11 @@ fn legacy_windows_are_the_same_plans() {
                <- 1 FORWARD
             3: WindowAggregate(groupBy=[auction], window=[TUMBLE(size 3600000 ms)], select=[SUM(price)], state=[until the watermark passes the window])
                <- 2 HASH(auction)
-            4: Calc(select=[window_start, CAST(CAST(window_end AS BIGINT) + -1 AS TIMESTAMP(3)) AS rt, auction, SUM(price) AS EXPR$3])
+            4: Calc(select=[window_start AS EXPR$0, CAST(CAST(window_end AS BIGINT) + -1 AS TIMESTAMP(3)) AS rt, auction, SUM(price) AS EXPR$3])
                <- 3 FORWARD
-            5: Sink(table=[select], fields=[window_start, rt, auction, EXPR$3])
+            5: Sink(table=[select], fields=[EXPR$0, rt, auction, EXPR$3])
                <- 4 FORWARD
-            window_start TIMESTAMP(3) NOT NULL, rt TIMESTAMP(3) NOT NULL, auction BIGINT, EXPR$3 DOUBLE"#]],
+            EXPR$0 TIMESTAMP(3) NOT NULL, rt TIMESTAMP(3) NOT NULL, auction BIGINT, EXPR$3 DOUBLE"#]],
     );
     check(
         "SELECT b.auction, COUNT(*) FROM bids AS b WHERE b.price > 1 GROUP BY b.auction, TUMBLE(b.ts, INTERVAL '1' HOUR) \
@@ -277,7 +277,7 @@ fn types_are_flinks() {
                <- 1 FORWARD
             3: Sink(table=[select], fields=[EXPR$0, EXPR$1, EXPR$2, EXPR$3, EXPR$4, EXPR$5, EXPR$6, EXPR$7])
                <- 2 FORWARD
-            EXPR$0 INT, EXPR$1 BIGINT, EXPR$2 DECIMAL(23, 3), EXPR$3 DOUBLE NOT NULL, EXPR$4 INT, EXPR$5 BIGINT, EXPR$6 INT, EXPR$7 DOUBLE"#]],
+            EXPR$0 INT, EXPR$1 BIGINT, EXPR$2 DECIMAL(24, 3), EXPR$3 DOUBLE NOT NULL, EXPR$4 INT, EXPR$5 BIGINT, EXPR$6 INT, EXPR$7 DOUBLE"#]],
     );
     check(
         "SELECT CONCAT(note, 'x', UPPER(note)), CAST(note AS INT), TRY_CAST(note AS DECIMAL(5, 1)), CAST(ts AS DATE), YEAR(ts), EXTRACT(HOUR FROM ts), ts + INTERVAL '1' DAY FROM bids",
@@ -293,7 +293,7 @@ fn types_are_flinks() {
         "SELECT COALESCE(note, 'none'), NULLIF(bidder, 0), note LIKE 'a%', bidder IN (1, 2), price BETWEEN 1 AND 2, TRIM(note), FLOOR(price), ABS(bidder) FROM bids",
         &expect![[r#"
             1: TableSourceScan(table=[bids], fields=[auction, bidder, price, note, cost, ts], watermark=[ts - 1000 ms])
-            2: Calc(select=[CASE WHEN note IS NOT NULL THEN note ELSE 'none' END AS EXPR$0, NULLIF(bidder, 0) AS EXPR$1, note LIKE 'a%' AS EXPR$2, (bidder = 1) OR (bidder = 2) AS EXPR$3, (price >= 1.0) AND (price <= 2.0) AS EXPR$4, BTRIM(note) AS EXPR$5, FLOOR(price) AS EXPR$6, ABS(bidder) AS EXPR$7])
+            2: Calc(select=[CASE WHEN note IS NOT NULL THEN note ELSE 'none' END AS EXPR$0, NULLIF(bidder, 0) AS EXPR$1, note LIKE 'a%' AS EXPR$2, (bidder = 1) OR (bidder = 2) AS EXPR$3, (price >= 1.0) AND (price <= 2.0) AS EXPR$4, BTRIM(note) AS EXPR$5, FLOOR(price) AS EXPR$6, CASE WHEN bidder < CAST(0 AS INT) THEN -bidder ELSE bidder END AS EXPR$7])
                <- 1 FORWARD
             3: Sink(table=[select], fields=[EXPR$0, EXPR$1, EXPR$2, EXPR$3, EXPR$4, EXPR$5, EXPR$6, EXPR$7])
                <- 2 FORWARD
@@ -412,7 +412,7 @@ fn graphs_are_what_others_read() {
     }
     expect![[r#"
         Some(WatermarkStrategy { time_column: Some(5), out_of_orderness_ms: 1000, every_rows: 4096, idle_after_ms: None })
-        files {"format":{"csv":{"options":{},"schema":{"fields":[{"data_type":"Int64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"auction","nullable":true},{"data_type":"Int32","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"bidder","nullable":true},{"data_type":"Float64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"price","nullable":true},{"data_type":"Utf8","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"note","nullable":true},{"data_type":{"Decimal128":[10,2]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"cost","nullable":true},{"data_type":{"Timestamp":["Millisecond",null]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"ts","nullable":true}],"metadata":{}}}},"path":"/data/bids"}
+        files {"format":{"csv":{"options":{"empty_is_null":false},"schema":{"fields":[{"data_type":"Int64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"auction","nullable":true},{"data_type":"Int32","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"bidder","nullable":true},{"data_type":"Float64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"price","nullable":true},{"data_type":"Utf8","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"note","nullable":true},{"data_type":{"Decimal128":[10,2]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"cost","nullable":true},{"data_type":{"Timestamp":["Millisecond",null]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"ts","nullable":true}],"metadata":{}}}},"path":"/data/bids"}
         calc {"filter":{"binary":[">",{"column":2},{"literal":["1.0","Float64"]}]},"project":[["auction",{"column":0}]]}
         window_aggregate {"size_ms":10000,"offset_ms":0,"time_column":null,"aggregates":[{"function":"count","column":null}]}
         calc {"filter":null,"project":[["ws",{"column":1}],["auction",{"column":0}],["c",{"column":3}]]}

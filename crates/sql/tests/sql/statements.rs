@@ -361,7 +361,7 @@ fn options_reach_source_and_sink() {
         files {"format":{"csv":{"options":{"comment":"#","delimiter":"\t","null_literal":"n/a","quote":null},"schema":{"fields":[{"data_type":"Utf8","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"k","nullable":true}],"metadata":{}}}},"path":"/d/in"}
         print {"identifier":"out","standard_error":false}
         collection {"rows":"AAAA","splits":2}
-        files {"format":{"csv":{"quote":"|"}},"path":"out"}
+        files {"format":{"csv":{"empty_is_null":false,"quote":"|"}},"path":"out"}
         files {"format":{"csv":{"options":{"comment":"#","delimiter":"\t","null_literal":"n/a","quote":null},"schema":{"fields":[{"data_type":"Utf8","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"k","nullable":true}],"metadata":{}}}},"path":"/d/in"}
         kept 1"##]].assert_eq(&specs.join("\n"));
 }

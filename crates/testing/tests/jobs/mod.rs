@@ -1,9 +1,13 @@
 //! One job, run in every way: the result is always that of a plain loop over its rows.
 
+mod flow;
 mod graphs;
+mod held;
 mod ops;
 mod processes;
 mod random;
 mod row;
+
 mod sql;
+mod steady;
 mod whole;

@@ -440,8 +440,9 @@ fn a_connection_that_breaks_between_living_processes_fails_the_tasks_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let graph = spread(&job(folder.path(), &[], false), 2);
     let error = run(graph, folder.path(), "deserter", None, |_, _| (), |_| ()).end.unwrap_err();
-    assert_eq!(error.message(), "the connection was lost: the process at the other side has ended or was killed");
-    assert_eq!((error.place("host"), error.place("task")), (Some("1"), None));
+    // How it broke is the system's: an end, a reset where bytes were left unread, or a write that failed.
+    assert!(error.message().contains("the connection "), "{error}");
+    assert_eq!((error.domain(), error.place("host")), (ErrorDomain::External, Some("1")));
     assert!(gone(&pid(folder.path(), 1)));
 }
 

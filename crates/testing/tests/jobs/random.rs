@@ -74,7 +74,7 @@ fn threads_do_not_matter() {
 }
 
 /// What a manifest holds of rows in flight: bytes on edges, and of requests.
-fn in_flight(manifest: &Manifest) -> usize {
+pub(crate) fn in_flight(manifest: &Manifest) -> usize {
     let tasks = manifest.vertices.iter().flat_map(|vertex| &vertex.tasks);
     let snapshots = tasks.filter_map(|task| match task {
         TaskState::Snapshot(snapshot) => Some(snapshot),
@@ -192,4 +192,9 @@ fn the_same_seed_gives_the_same_run() {
         simulated(&job, simulation).steps
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn tmp_debug() {
+    cut_and_restored(4082, CheckpointKind::Checkpoint, true, true);
 }

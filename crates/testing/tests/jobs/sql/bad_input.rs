@@ -1,1 +1,179 @@
-//! bad
+//! What is wrong with a table, an option or a value: one error each, that says what and where.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use flott_testing::jobs::registry;
+
+use super::{planned, run_with};
+
+const TO: &str = "CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');";
+const INSERT: &str = "INSERT INTO s SELECT a, c FROM t";
+
+fn table(folder: &Path, columns: &str, options: &str) -> String {
+    let path = folder.display();
+    format!(
+        "CREATE TABLE t ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}/t.csv', 'format' = 'csv'{options});{TO}"
+    )
+}
+
+/// The first error of a script with this file, `t.csv`; without a file there is none.
+fn error(file: Option<&str>, columns: &str, options: &str, statement: &str, config: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(text) = file {
+        std::fs::write(folder.path().join("t.csv"), text).unwrap();
+    }
+    let script = format!("{}{statement}", table(folder.path(), columns, options));
+    match planned(&script, config).and_then(|job| run_with(&job, &registry())) {
+        Ok(()) => "no error".to_owned(),
+        Err(error) => error.to_string().replace(&folder.path().display().to_string(), "FOLDER"),
+    }
+}
+
+fn check(file: Option<&str>, columns: &str, statement: &str, expected: &Expect) {
+    expected.assert_eq(&error(file, columns, "", statement, &[]));
+}
+
+const COLUMNS: &str = "a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts";
+const ROW: &str = "1,2026-01-01 00:00:00,x\n";
+
+#[test]
+fn files_that_are_not_what_was_declared() {
+    check(
+        None,
+        COLUMNS,
+        INSERT,
+        &expect![
+            "cannot read: No such file or directory (os error 2) (file FOLDER/t.csv, operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]))"
+        ],
+    );
+    check(Some(""), COLUMNS, INSERT, &expect!["no error"]);
+    check(Some("\n\n"), COLUMNS, INSERT, &expect!["no error"]);
+    check(
+        Some(&format!("{ROW}2,2026-01-01 00:00:01\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected 3 fields, found 2: '2,2026-01-01 00:00:01' (line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}2,2026-01-01 00:00:01,y,z\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected 3 fields, found 4: '2,2026-01-01 00:00:01,y,z' (line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}two,2026-01-01 00:00:01,y\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected INT, found 'two' (column a, line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}2147483648,2026-01-01 00:00:01,y\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected INT, found '2147483648' (column a, line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}2,2026-02-30 00:00:01,y\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected TIMESTAMP(3), found '2026-02-30 00:00:01' (column ts, line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}2,,y\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "a row has no event time: it is NULL (column ts, row of the batch 1, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(&format!("{ROW}2,2026-01-01 00:00:01,\"y\n")),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected a closing quote, found the end of the input (line 2, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+    check(
+        Some(",2026-01-01 00:00:00,x\n"),
+        &COLUMNS.replace("INT", "INT NOT NULL"),
+        INSERT,
+        &expect![
+            "expected INT NOT NULL, found an empty field (column a, line 1, file FOLDER/t.csv, task TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]) → Calc(select=[a, c]) → Sink(table=[s], fields=[a, c])/0)"
+        ],
+    );
+}
+
+#[test]
+fn statements_about_what_is_not_there() {
+    check(
+        Some(ROW),
+        COLUMNS,
+        "INSERT INTO s SELECT a, d FROM t",
+        &expect![[r#"
+        there is no column 'd'
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, d FROM t
+            |                                                                                                                                                                                                                                                           ^ (line 1, column 251)"#]],
+    );
+    let options = |options: &str| error(Some(ROW), COLUMNS, options, INSERT, &[]);
+    expect![[r#"
+        the connector 'filesystem' has no option 'csv.field-delimeter', or flott does not support it yet; did you mean 'csv.field-delimiter'?
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimeter' = ';');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+            |                                                                                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 161)"#]].assert_eq(&options(", 'csv.field-delimeter' = ';'"));
+    expect![[r#"
+        expected one ASCII character for 'csv.field-delimiter', found ';;'
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimiter' = ';;');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+            |                                                                                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 161)"#]].assert_eq(&options(", 'csv.field-delimiter' = ';;'"));
+    let config = |key, value| error(Some(ROW), COLUMNS, "", INSERT, &[(key, value)]);
+    expect!["there is no option 'paralelism.default'; did you mean 'parallelism.default'?"]
+        .assert_eq(&config("paralelism.default", "3"));
+    expect!["expected a whole number, found 'three' (option parallelism.default)"]
+        .assert_eq(&config("parallelism.default", "three"));
+    expect![[r#"
+        parallelism 129 is above max parallelism 128 (from 'pipeline.max-parallelism'): lower the one or raise the other, 'pipeline.max-parallelism'; state of earlier runs cannot be restored at another max parallelism (operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]), uid source:t)
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+            |                                                                                                                                                                                                                                   ^^^^^^ (line 1, column 227)"#]].assert_eq(&config("parallelism.default", "129"));
+    expect![[r#"
+        expected a parallelism of at least 1, found 0 (from 'parallelism.default') (operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]), uid source:t)
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+            |                                                                                                                                                                                                                                   ^^^^^^ (line 1, column 227)"#]].assert_eq(&config("parallelism.default", "0"));
+}
+
+/// The text of an operator is long: of the error, what stands before it.
+#[test]
+fn values_that_expressions_do_not_take() {
+    let fails = |statement: &str, expected: &Expect| {
+        let error = error(Some(&format!("{ROW}0,2026-01-01 00:00:01,7\n")), COLUMNS, "", statement, &[]);
+        expected.assert_eq(error.split(", task ").next().unwrap());
+    };
+    fails(
+        "INSERT INTO s SELECT 1 / a, c FROM t",
+        &expect!["an integer was divided by zero (column a, operator Calc(select=[1 / a AS a, c])"],
+    );
+    fails(
+        "INSERT INTO s SELECT a % 0, c FROM t",
+        &expect!["an integer was divided by zero (column a, operator Calc(select=[a % 0 AS a, c])"],
+    );
+    fails(
+        "INSERT INTO s SELECT a, c FROM t WHERE 10 / a > 5",
+        &expect!["an integer was divided by zero (operator Calc(select=[a, c], where=[(10 / a) > 5])"],
+    );
+    fails(
+        "INSERT INTO s SELECT CAST(c AS INT), c FROM t",
+        &expect![
+            "Cannot cast string 'x' to value of Int32 type (column a, operator Calc(select=[CAST(c AS INT) AS a, c])"
+        ],
+    );
+    fails("INSERT INTO s SELECT TRY_CAST(c AS INT), c FROM t", &expect!["no error"]);
+}

@@ -122,11 +122,11 @@ fn compare(file: &str, query: &Query, columns: &str, result: &[String], out: &mu
     result.iter().filter(|row| !expected.contains(row)).for_each(|row| writeln!(out, "  ours  {row}").unwrap());
 }
 
-/// Name and type of each column. Here text is STRING whatever its length, and what a type's lengths mean to
-/// nullability is Flink's own business.
+/// Name and type of each column. Here text is STRING whatever its length, timestamps are kept in milliseconds at least,
+/// and whether a column can be NULL may be told less exactly.
 fn flink_columns(columns: &str) -> Vec<String> {
     let one = |column: &str| {
-        let column = column.replace(" NOT NULL", "").replace(" *ROWTIME*", "");
+        let column = column.replace(" NOT NULL", "").replace(" *ROWTIME*", "").replace("TIMESTAMP(0)", "TIMESTAMP(3)");
         let (name, data_type) = column.split_once(' ').unwrap();
         let is_text = data_type.starts_with("CHAR(") || data_type.starts_with("VARCHAR(");
         format!("{name} {}", if is_text { "STRING" } else { data_type })
