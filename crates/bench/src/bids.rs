@@ -126,7 +126,8 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
         let narrow = CalcConfig::project(vec![("auction".into(), Expr::Column(0)), ("ts".into(), Expr::Column(3))]);
         let schema = narrow.output(&config.schema())?;
         let spec = Spec::new(calc::NAME, &narrow)?;
-        let narrow = graph.add("narrow", NodeKind::Operator(spec), &[(bids, Partitioning::Forward)], Arc::clone(&schema));
+        let narrow =
+            graph.add("narrow", NodeKind::Operator(spec), &[(bids, Partitioning::Forward)], Arc::clone(&schema));
         let count = Call { function: Function::Count, column: None };
         let config =
             WindowAggregateConfig { size_ms: 10_000, offset_ms: 0, time_column: None, aggregates: vec![count] };

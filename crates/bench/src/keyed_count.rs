@@ -3,7 +3,7 @@
 //! *final*: each key's count comes out once, at the end. *running*: each pair brings out its key and the count so far.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +29,7 @@ use crate::report::{Runs, Section, compare, compare_heading};
 pub(crate) const NAME: &str = "keyed-count";
 /// Of the peer, as the version table of the workspace has it.
 const TIMELY_VERSION: &str = "timely 0.32";
+const CONTENDERS: [&str; 3] = ["flott", "timely", "timely, fast hash"];
 /// Pairs given to timely at once.
 const TIMELY_BATCH: usize = 1024;
 
@@ -38,10 +39,17 @@ pub(crate) fn bench(runs: usize, rows: u64) -> Result<Section> {
     for output in ["final", "running"] {
         for (keys, shown) in [(10_000, "10 k"), (1_000_000, "1 M")] {
             for workers in [1, 2] {
-                let mut contenders = ["flott", "timely"].map(|c| Runs { contender: c.to_owned(), runs: Vec::new() });
+                let mut contenders = CONTENDERS.map(|c| Runs { contender: c.to_owned(), runs: Vec::new() });
                 for _ in 0..runs {
                     for contender in &mut contenders {
-                        let args = [NAME, &contender.contender, output, &rows.to_string(), &keys.to_string(), &format!("{workers}")];
+                        let args = [
+                            NAME,
+                            &contender.contender,
+                            output,
+                            &rows.to_string(),
+                            &keys.to_string(),
+                            &format!("{workers}"),
+                        ];
                         contender.runs.push(child(&args.map(str::to_owned))?);
                     }
                 }
@@ -54,7 +62,8 @@ pub(crate) fn bench(runs: usize, rows: u64) -> Result<Section> {
         "{} M pairs of 64-bit numbers are made in the job, exchanged by key and counted. *final*: each key's count \
          comes out once, at the end (flott: `window_aggregate` over one window). *running*: each pair brings out its \
          key and count so far (flott: `reduce`). The peer is {TIMELY_VERSION} in the same program and with the same \
-         allocator and generator: `Exchange`, then std's `HashMap` with the same cheap hash as the exchange.",
+         allocator and generator: `Exchange`, then a `HashMap` with std's hash, as in timely's examples, or with the \
+         multiplications of flott's own key hash.",
         rows / 1_000_000
     );
     Ok(Section { name: NAME, about, table })
@@ -69,7 +78,11 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let (rows, keys, workers) = (number(rows)?, number(keys)?, number(workers)?);
     let pairs = Pairs { rows, keys, parts: workers };
     let running = output == "running";
-    if contender == "timely" { by_timely(pairs, running) } else { by_flott(pairs, running) }
+    match contender.as_str() {
+        "timely" => by_timely::<BuildHasherDefault<DefaultHasher>>(pairs, running),
+        "timely, fast hash" => by_timely::<BuildHasherDefault<Mixer>>(pairs, running),
+        _ => by_flott(pairs, running),
+    }
 }
 
 fn by_flott(pairs: Pairs, running: bool) -> Result<Measured> {
@@ -98,7 +111,7 @@ fn by_flott(pairs: Pairs, running: bool) -> Result<Measured> {
     watch.stop(blackhole.rows())
 }
 
-/// A key's hash is mixed by the exchange and by the table in the same cheap way, so that neither is at a loss.
+/// MurmurHash3's finaliser as a hasher of single words.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -114,7 +127,7 @@ impl std::hash::Hasher for Mixer {
     }
 }
 
-fn by_timely(pairs: Pairs, running: bool) -> Result<Measured> {
+fn by_timely<S: BuildHasher + Default + 'static>(pairs: Pairs, running: bool) -> Result<Measured> {
     let seen = Arc::new(AtomicU64::new(0));
     let total = Arc::clone(&seen);
     let watch = Stopwatch::start()?;
@@ -127,7 +140,7 @@ fn by_timely(pairs: Pairs, running: bool) -> Result<Measured> {
             scope
                 .input_from(&mut input)
                 .unary_frontier::<CapacityContainerBuilder<Vec<(u64, u64)>>, _, _, _>(exchange, "count", |_, _| {
-                    let mut counts: HashMap<u64, u64, BuildHasherDefault<Mixer>> = HashMap::default();
+                    let mut counts: HashMap<u64, u64, S> = HashMap::default();
                     let mut held = None;
                     move |(input, frontier), output| {
                         input.for_each_stamp(|stamp, data| {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
+use arrow_array::Int64Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, SchemaRef};
 use flott_core::{
     Batch, Clock, Error, NextSplit, OperatorInfo, ReaderContext, Registry, Result, Sink, SinkWriter, Source,
@@ -43,7 +43,8 @@ struct Paced {
 
 /// Latency at 1,000 records/s over 20 s.
 pub(crate) fn bench_latency(runs: usize) -> Result<Section> {
-    let mut table = vec![["parallelism", "p50 ms", "p99 ms", "max ms", "CPU s", "peak MiB"].map(str::to_owned).to_vec()];
+    let mut table =
+        vec![["parallelism", "p50 ms", "p99 ms", "max ms", "CPU s", "peak MiB"].map(str::to_owned).to_vec()];
     for parallelism in ["1", "2"] {
         let runs = repeat(&[LATENCY, "20", "records", parallelism], runs)?;
         let of = |name: &str| Spread::of(runs.runs.iter().map(|run| run.extra.get(name).copied().unwrap_or(f64::NAN)));
@@ -87,7 +88,9 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let paced = Paced { seconds: number(seconds)?, records: what == "records" };
     let mut graph = job::graph(number(parallelism)? as u32, &[])?;
     let schema = schema();
-    let watermarks = (!paced.records).then(WatermarkStrategy::for_monotonous_timestamps).map(|s| s.with_time_column(1).with_every_rows(4096));
+    let watermarks = (!paced.records)
+        .then(WatermarkStrategy::for_monotonous_timestamps)
+        .map(|s| s.with_time_column(1).with_every_rows(4096));
     let source = NodeKind::Source { spec: Spec::new(SOURCE, &paced)?, watermarks };
     let source = graph.add("paced", source, &[], Arc::clone(&schema));
     graph.node(source).parallelism = Some(1);
@@ -163,10 +166,14 @@ impl SourceReader for PacedReader {
 
     fn next_batch(&mut self, ctx: &ReaderContext<'_>) -> Result<SourceEvent> {
         if self.records.is_empty() {
-            return Ok(if self.begun.take().is_some() { SourceEvent::SplitFinished("all".into()) } else { SourceEvent::NeedSplit });
+            return Ok(if self.begun.take().is_some() {
+                SourceEvent::SplitFinished("all".into())
+            } else {
+                SourceEvent::NeedSplit
+            });
         }
-        let (now, nanos) = (ctx.clock.now(), ctx.clock.monotonic_nanos());
-        let (start, start_nanos) = *self.begun.get_or_insert((now, nanos));
+        let (start, start_nanos) = *self.begun.get_or_insert_with(|| next_millisecond(ctx.clock));
+        let now = ctx.clock.now();
         let passed = u64::try_from(now.0 - start.0).unwrap_or(0);
         if !self.paced.records {
             self.records.start = passed.min(self.records.end);
@@ -185,6 +192,17 @@ impl SourceReader for PacedReader {
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
         Ok(Vec::new())
+    }
+}
+
+/// The start of the next whole ms on both clocks: the one that wakes and the one that measures.
+fn next_millisecond(clock: &dyn Clock) -> (Timestamp, u64) {
+    let before = clock.now();
+    loop {
+        let (now, nanos) = (clock.now(), clock.monotonic_nanos());
+        if now > before {
+            return (now, nanos);
+        }
     }
 }
 

@@ -130,6 +130,9 @@ mod tests {
     fn a_section_is_replaced_where_it_stands() {
         let page = "# B\n\nintro\n\n## a\n\nold\n\n## b\n\nstays\n";
         assert_eq!(replaced(page, "a", "## a\n\nnew\n"), "# B\n\nintro\n\n## a\n\nnew\n\n## b\n\nstays\n");
-        assert_eq!(replaced(page, "c", "## c\n\nnew\n"), "# B\n\nintro\n\n## a\n\nold\n\n## b\n\nstays\n\n## c\n\nnew\n");
+        assert_eq!(
+            replaced(page, "c", "## c\n\nnew\n"),
+            "# B\n\nintro\n\n## a\n\nold\n\n## b\n\nstays\n\n## c\n\nnew\n"
+        );
     }
 }

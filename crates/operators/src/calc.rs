@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::types::{ArrowPrimitiveType, Int64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::ScalarBuffer;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use flott_core::{Batch, Context, Error, InputId, Operator, OperatorInfo, Progress, Result, Spec};
@@ -18,6 +19,9 @@ use crate::expr::{Compiled, Expr, compile, return_field};
 
 /// The name in the registry.
 pub const NAME: &str = "calc";
+
+/// The most of a record that an error shows.
+const RECORD_CHARS: usize = 500;
 
 /// What to keep and what to give.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,7 +123,7 @@ fn with_rows(schema: SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<R
 
 impl Operator for Calc {
     fn process(&mut self, _input: InputId, batch: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
-        let out = self.calc(&batch).map_err(|e| e.at("operator", &self.info.name))?;
+        let out = self.calc(&batch).map_err(|e| self.at_record(e, &batch).at("operator", &self.info.name))?;
         if let Some(out) = out {
             ctx.emit(out);
         }
@@ -128,6 +132,22 @@ impl Operator for Calc {
 }
 
 impl Calc {
+    /// The error with the first row that gives one by itself.
+    fn at_record(&self, error: Error, batch: &Batch) -> Error {
+        let failing =
+            (0..batch.num_rows()).map(|row| batch.slice(row, 1)).find_map(|row| Some((self.calc(&row).err()?, row)));
+        let Some((error, row)) = failing else { return error };
+        let options = FormatOptions::default().with_null("NULL");
+        let schema = row.schema();
+        let values = row.columns().columns().iter().zip(schema.fields()).map(|(column, field)| {
+            let value = ArrayFormatter::try_new(column, &options).and_then(|value| value.value(0).try_to_string());
+            format!("{} = {}", field.name(), value.unwrap_or_else(|_| "?".to_owned()))
+        });
+        let record = values.collect::<Vec<_>>().join(", ");
+        let shown = record.char_indices().nth(RECORD_CHARS).map_or(&*record, |(end, _)| &record[..end]);
+        error.at("record", shown)
+    }
+
     fn calc(&self, batch: &Batch) -> Result<Option<Batch>> {
         let kept = match &self.filter {
             Some(filter) => filter.holds(batch.columns())?,

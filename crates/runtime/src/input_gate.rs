@@ -252,7 +252,8 @@ impl InputGate {
             && alignment.barrier.id == barrier.id
         {
             alignment.arrived[index] = true;
-            self.inputs[index].blocked = barrier.mode != BarrierMode::AtLeastOnce;
+            let cut = alignment.begun && alignment.barrier.mode == BarrierMode::Unaligned;
+            self.inputs[index].blocked = barrier.mode != BarrierMode::AtLeastOnce && !cut;
         }
     }
 
@@ -312,6 +313,11 @@ impl InputGate {
             }
             alignment.begun = true;
             self.ready.push_back(GateEvent::Barrier(alignment.barrier));
+            // The cut is made: nothing has to wait any more. A channel that did, with the barriers of others on their way
+            // behind rows of its sender, would hold up these rows for ever.
+            if unaligned {
+                self.inputs.iter_mut().for_each(|input| input.blocked = false);
+            }
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
             if unaligned && !alignment.arrived[index] {

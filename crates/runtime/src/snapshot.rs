@@ -209,6 +209,8 @@ impl RestoredRuntime {
             let (member, input, bytes, request) = match item {
                 StoredItem::Batch(input, bytes) => (0, *input, bytes, false),
                 StoredItem::Request(member, bytes) => (*member as usize, 0, bytes, true),
+                // Every input tells its end again.
+                StoredItem::End => continue,
                 // At another parallelism the clock is the lowest of all and rises again with the inputs.
                 _ if !self.same => continue,
                 StoredItem::Watermark(at) => {
@@ -217,10 +219,6 @@ impl RestoredRuntime {
                 }
                 StoredItem::Idle(idle) => {
                     node.inbox.push_back(Item::Idle(*idle));
-                    continue;
-                }
-                StoredItem::End => {
-                    node.inbox.push_back(Item::End);
                     continue;
                 }
             };

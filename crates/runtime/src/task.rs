@@ -102,6 +102,8 @@ pub struct Task {
     stopping: Option<CheckpointId>,
     ended: bool,
     over: bool,
+    /// Processing-time timers due by then have fired, or wait for something that wakes the task.
+    looked: Timestamp,
 }
 
 impl Task {
@@ -133,6 +135,7 @@ impl Task {
             stopping: None,
             ended: false,
             over: false,
+            looked: Timestamp::MIN,
         }
     }
 
@@ -197,6 +200,8 @@ impl Task {
 
     /// One unit of work; `Some` ends the step.
     fn unit(&mut self, flowing: bool) -> Result<Option<Step>> {
+        let now = self.env.clock.now();
+        self.looked = now;
         if let Snapshotting::Flushing(barrier, next) = self.snapshotting {
             if !flowing && barrier.mode != BarrierMode::Unaligned {
                 return self.wait(None);
@@ -218,7 +223,6 @@ impl Task {
             }
             return self.wait(None);
         }
-        let now = self.env.clock.now();
         self.chain.wake_timers(now);
         match self.chain.run_one(&self.waker, &*self.env.clock)? {
             Ran::Work => return Ok(None),
@@ -468,7 +472,7 @@ impl Task {
         for partition in &mut self.chain.partitions {
             partition.flush()?;
         }
-        let timer = self.chain.next_timer();
+        let timer = self.chain.next_timer().filter(|&at| at > self.looked);
         Ok(Some(Step::Blocked([until, timer].into_iter().flatten().min())))
     }
 

@@ -2,9 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::program::{example, files, told};
+
+/// Ends with the test, also with one that fails.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+    }
+}
 
 #[test]
 fn ctrl_c_leaves_no_file() {
@@ -14,17 +23,17 @@ fn ctrl_c_leaves_no_file() {
         let mut command = example("numbers");
         command.arg(&output).args(["--workers", workers]).stderr(Stdio::piped());
         // A terminal's Ctrl-C goes to the program and its workers alike.
-        let mut program = command.process_group(0).spawn().unwrap();
-        let mut stderr = BufReader::new(program.stderr.take().unwrap());
+        let mut program = Endless(command.process_group(0).spawn().unwrap());
+        let mut stderr = BufReader::new(program.0.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         assert_eq!(line, "writing; Ctrl-C ends it\n");
         assert!(!files(&output).is_empty(), "hidden files are being written");
-        let kill = format!("kill -{signal} -- -{}", program.id());
+        let kill = format!("kill -{signal} -{}", program.0.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
         let mut rest = String::new();
         stderr.read_to_string(&mut rest).unwrap();
-        assert_eq!(program.wait().unwrap().code(), Some(130), "{rest}");
+        assert_eq!(program.0.wait().unwrap().code(), Some(130), "{rest}");
         assert_eq!(rest, "cancelled: what was not committed is gone\n");
         assert_eq!(files(&output), [] as [&str; 0]);
     }

@@ -235,3 +235,21 @@ fn recovered_rows_are_overtaken_first() {
         poll = in flight 4: 0=[rows 2] 1=[rows 11]",
     );
 }
+
+#[test]
+fn when_the_cut_is_made_channels_whose_barrier_has_come_flow_again() {
+    check(
+        "channels 0 0 0
+        0 < barrier 1 aligned
+        0 < rows 2
+        poll = -
+        overtake 1
+        poll = barrier 1 unaligned; rows 0: 2
+        1 < barrier 1 aligned
+        1 < rows 12
+        poll = rows 0: 12
+        2 < rows 21
+        2 < barrier 1 unaligned
+        poll = in flight 1: 2=[rows 21]; rows 0: 21",
+    );
+}

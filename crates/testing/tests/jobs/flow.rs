@@ -98,3 +98,17 @@ fn a_slow_sink_leaves_memory_flat_and_the_source_at_its_pace() {
         }
     }
 }
+
+#[test]
+fn a_timer_that_cannot_fire_yet_is_no_reason_to_step() {
+    let (mut registry, watched) = (registry(), Watched::default());
+    watched.register(&mut registry, 200, 100);
+    super::ops::register(&mut registry);
+    let options = [("flott.batch.rows", "4"), ("taskmanager.network.memory.buffers-per-channel", "1")];
+    // Rows kept back for 5 ms, in front of a sink that takes a batch of 4 every 100 ms: timers are due most of the time.
+    let graph = graph(&Partitioning::Hash(vec![0]), &["delay"], "steady", &options);
+    let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, simulation(1, &InMemory::default())).unwrap();
+    assert_eq!(ran.end, Ok(JobEnd::Finished));
+    // A task that steps without need keeps virtual time at 1 ms for 64 steps: 10 s of it would be 640,000 steps.
+    assert!(ran.steps < 10_000, "{} steps", ran.steps);
+}

@@ -4,10 +4,10 @@ mod flow;
 mod graphs;
 mod held;
 mod ops;
+mod pool;
 mod processes;
 mod random;
 mod row;
-
 mod sql;
 mod steady;
 mod whole;

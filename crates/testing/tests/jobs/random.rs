@@ -193,8 +193,3 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(), run());
 }
-
-#[test]
-fn tmp_debug() {
-    cut_and_restored(4082, CheckpointKind::Checkpoint, true, true);
-}

@@ -11,6 +11,7 @@ use flott_core::{
     Batch, Clock, Error, NextSplit, OperatorInfo, ReaderContext, Registry, Result, Sink, SinkWriter, Source,
     SourceEvent, SourceReader, Spec, Split, SplitEnumerator, Timestamp, Wait,
 };
+use flott_operators::calc::CalcConfig;
 use flott_plan::{NodeKind, Partitioning};
 use flott_testing::jobs::Graph;
 
@@ -72,7 +73,8 @@ pub(crate) fn graph(how: &Partitioning, operators: &[&str], sink: &str, options:
     let mut last = graph.add("source", source, &[], schema());
     for (index, name) in operators.iter().enumerate() {
         let uid = format!("{name}{index}");
-        last = graph.add(&uid, NodeKind::Operator(spec(name)), &[(last, how.clone())], schema());
+        let spec = if *name == "calc" { Spec::new(name, &CalcConfig::default()).unwrap() } else { spec(name) };
+        last = graph.add(&uid, NodeKind::Operator(spec), &[(last, how.clone())], schema());
     }
     graph.add("sink", NodeKind::Sink(spec(sink)), &[(last, how.clone())], schema());
     graph

@@ -13,7 +13,7 @@ const INSERT: &str = "INSERT INTO s SELECT a, c FROM t";
 fn table(folder: &Path, columns: &str, options: &str) -> String {
     let path = folder.display();
     format!(
-        "CREATE TABLE t ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}/t.csv', 'format' = 'csv'{options});{TO}"
+        "CREATE TABLE t ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}/t.csv', 'format' = 'csv'{options});\n{TO}"
     )
 }
 
@@ -23,7 +23,7 @@ fn error(file: Option<&str>, columns: &str, options: &str, statement: &str, conf
     if let Some(text) = file {
         std::fs::write(folder.path().join("t.csv"), text).unwrap();
     }
-    let script = format!("{}{statement}", table(folder.path(), columns, options));
+    let script = format!("{}\n{statement}", table(folder.path(), columns, options));
     match planned(&script, config).and_then(|job| run_with(&job, &registry())) {
         Ok(()) => "no error".to_owned(),
         Err(error) => error.to_string().replace(&folder.path().display().to_string(), "FOLDER"),

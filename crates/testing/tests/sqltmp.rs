@@ -1,0 +1,4 @@
+//! Temporary.
+mod jobs {
+    mod sql;
+}
