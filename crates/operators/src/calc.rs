@@ -145,7 +145,7 @@ impl Calc {
         });
         let record = values.collect::<Vec<_>>().join(", ");
         let shown = record.char_indices().nth(RECORD_CHARS).map_or(&*record, |(end, _)| &record[..end]);
-        error.at("record", shown)
+        error.at("record", format_args!("[{shown}]"))
     }
 
     fn calc(&self, batch: &Batch) -> Result<Option<Batch>> {

@@ -191,7 +191,8 @@ fn no_batch_has_more_rows_than_allowed() {
     for seed in 0..50 {
         let mut random = SmallRng::seed_from_u64(seed);
         let batch_rows = [1, 2, 7, 64][random.random_range(0..4)];
-        let mut table = Table::new(selectors[random.random_range(0..4)](), random.random_range(1..5), 1000, batch_rows, true);
+        let mut table =
+            Table::new(selectors[random.random_range(0..4)](), random.random_range(1..5), 1000, batch_rows, true);
         for _ in 0..10 {
             let rows_of_batch = random.random_range(0..200);
             table.partition.emit(&rows(0..rows_of_batch)).unwrap();

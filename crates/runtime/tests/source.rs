@@ -108,7 +108,15 @@ fn a_split_is_asked_for_once_and_the_end_is_the_last_answer() {
 fn the_clock_is_the_lowest_of_the_splits() {
     let script = ["a 10 20", "b 5", "b 6", "a 30", "b 40", "finished a", "finished b"];
     let mut table = Table::new(&script, every(1)).with_splits(&["a", "b"]);
-    table.expect(&["[10], [20]", "[5] watermark 4", "[6] watermark 5", "[30]", "[40] watermark 29", "watermark 39", ""]);
+    table.expect(&[
+        "[10], [20]",
+        "[5] watermark 4",
+        "[6] watermark 5",
+        "[30]",
+        "[40] watermark 29",
+        "watermark 39",
+        "",
+    ]);
 }
 
 #[test]

@@ -124,11 +124,7 @@ fn rows_without_event_time_are_refused() {
             Some(0),
             "event time must be a TIMESTAMP or a BIGINT of ms, found Utf8 (column t)",
         ),
-        (
-            Arc::new(Int64Array::from(vec![1])),
-            None,
-            "rows have no event time; name the column that holds it",
-        ),
+        (Arc::new(Int64Array::from(vec![1])), None, "rows have no event time; name the column that holds it"),
     ];
     for (column, time_column, expected) in cases {
         let strategy = WatermarkStrategy { time_column, ..strategy(0, 1) };

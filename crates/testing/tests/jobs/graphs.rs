@@ -152,7 +152,9 @@ impl Builder {
                 let rows = rows.into_iter().map(|(_, t, v)| (v % 7, t, v)).collect();
                 let schema = config.output(&schema()).unwrap();
                 // Same columns for all streams: a key computed from a column that is never NULL is never NULL.
-                assert!(schema.fields().iter().zip(row::schema().fields()).all(|(a, b)| a.data_type() == b.data_type()));
+                assert!(
+                    schema.fields().iter().zip(row::schema().fields()).all(|(a, b)| a.data_type() == b.data_type())
+                );
                 self.add("rekey", calc(&config), &[(at, 0, how)], rows, on_time);
             }
             2 if rows.len() < MANY => {

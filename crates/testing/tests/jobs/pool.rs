@@ -50,7 +50,9 @@ fn any_number_of_tasks_on_any_number_of_threads() {
         let (registry, sink, _) = setting(2000);
         let options = [("parallelism.default", parallelism), ("flott.threads", threads), ("flott.batch.rows", "100")];
         let graph = graph(&Partitioning::Hash(vec![2]), &["calc"], "sink", &options);
-        let ran = ends(format!("{parallelism} on {threads}"), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+        let ran = ends(format!("{parallelism} on {threads}"), move || {
+            run(&graph, &registry, None, |_, _| (), |_| ()).unwrap()
+        });
         assert_eq!(ran.end, Ok(JobEnd::Finished), "{parallelism} on {threads}");
         assert_eq!(sink.rows().unwrap(), expected(2000), "{parallelism} on {threads}");
     }
@@ -211,7 +213,7 @@ fn failing(times: u32, panics: bool, options: &[(&str, &str)]) -> (Graph, Regist
             Ok(Box::new(Fail { left: Arc::clone(&left), panics }))
         }),
     );
-    let options = [&[("parallelism.default", "2"), ("flott.batch.rows", "7")], options].concat();
+    let options = [&[("parallelism.default", "2"), ("flott.batch.rows", "1")], options].concat();
     (graph(&Partitioning::Rebalance, &["fail"], "sink", &options), registry, sink)
 }
 
@@ -234,9 +236,13 @@ fn the_error_of_an_operator_says_which_and_why() {
 
 #[test]
 fn a_job_that_fails_a_few_times_is_restarted_and_loses_nothing() {
-    let fixed = |attempts| vec![("restart-strategy.type", "fixed-delay"), ("restart-strategy.fixed-delay.attempts", attempts)];
+    let fixed =
+        |attempts| vec![("restart-strategy.type", "fixed-delay"), ("restart-strategy.fixed-delay.attempts", attempts)];
     let rate = |max| {
-        vec![("restart-strategy.type", "failure-rate"), ("restart-strategy.failure-rate.max-failures-per-interval", max)]
+        vec![
+            ("restart-strategy.type", "failure-rate"),
+            ("restart-strategy.failure-rate.max-failures-per-interval", max),
+        ]
     };
     let backoff = |attempts| {
         vec![
@@ -256,7 +262,15 @@ fn a_job_that_fails_a_few_times_is_restarted_and_loses_nothing() {
         (rate("2"), 3, &[1000; 2], false),
         (backoff("3"), 3, &[1000, 2000, 4000], true),
         (backoff("2"), 3, &[1000, 2000], false),
-        (vec![("execution.checkpointing.interval", "1 ms"), ("restart-strategy.exponential-delay.jitter-factor", "0")], 2, &[1000, 1500], true),
+        (
+            vec![
+                ("execution.checkpointing.interval", "1 ms"),
+                ("restart-strategy.exponential-delay.jitter-factor", "0"),
+            ],
+            2,
+            &[1000, 1500],
+            true,
+        ),
     ];
     for (options, times, waits, works) in cases {
         let (graph, registry, sink) = failing(times, false, &options);

@@ -181,8 +181,6 @@ fn failures_do_not_matter() {
     assert!(restarts > 60 && checkpoints > 60, "{restarts} restarts, {checkpoints} checkpoints");
 }
 
-
-
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {

@@ -39,10 +39,8 @@ impl Watched {
     /// number); after each batch the sink takes nothing for `pause` ms of processing time.
     pub(crate) fn register(&self, registry: &mut Registry, count: i64, pause: i64) {
         let seen = Arc::clone(&self.0);
-        registry.add_source(
-            "steady",
-            Arc::new(move |_: &Spec| Ok(Box::new(Steady { seen: Arc::clone(&seen), count }))),
-        );
+        registry
+            .add_source("steady", Arc::new(move |_: &Spec| Ok(Box::new(Steady { seen: Arc::clone(&seen), count }))));
         let seen = Arc::clone(&self.0);
         registry.add_sink("steady", Arc::new(move |_: &Spec| Ok(Box::new(Slow { seen: Arc::clone(&seen), pause }))));
     }
@@ -150,7 +148,8 @@ impl SourceReader for Reader {
     }
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
-        let split = |(id, next): &(i64, i64)| Split { id: id.to_string().into(), position: next.to_le_bytes().to_vec() };
+        let split =
+            |(id, next): &(i64, i64)| Split { id: id.to_string().into(), position: next.to_le_bytes().to_vec() };
         Ok(self.splits.iter().map(split).collect())
     }
 }

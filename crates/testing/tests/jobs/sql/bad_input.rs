@@ -122,18 +122,18 @@ fn statements_about_what_is_not_there() {
         COLUMNS,
         "INSERT INTO s SELECT a, d FROM t",
         &expect![[r#"
-        there is no column 'd'
-          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, d FROM t
-            |                                                                                                                                                                                                                                                           ^ (line 1, column 251)"#]],
+            there is no column 'd'
+              3 | INSERT INTO s SELECT a, d FROM t
+                |                         ^ (line 3, column 25)"#]],
     );
     let options = |options: &str| error(Some(ROW), COLUMNS, options, INSERT, &[]);
     expect![[r#"
         the connector 'filesystem' has no option 'csv.field-delimeter', or flott does not support it yet; did you mean 'csv.field-delimiter'?
-          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimeter' = ';');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimeter' = ';');
             |                                                                                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 161)"#]].assert_eq(&options(", 'csv.field-delimeter' = ';'"));
     expect![[r#"
         expected one ASCII character for 'csv.field-delimiter', found ';;'
-          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimiter' = ';;');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
+          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv', 'csv.field-delimiter' = ';;');
             |                                                                                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 161)"#]].assert_eq(&options(", 'csv.field-delimiter' = ';;'"));
     let config = |key, value| error(Some(ROW), COLUMNS, "", INSERT, &[(key, value)]);
     expect!["there is no option 'paralelism.default'; did you mean 'parallelism.default'?"]
@@ -142,12 +142,12 @@ fn statements_about_what_is_not_there() {
         .assert_eq(&config("parallelism.default", "three"));
     expect![[r#"
         parallelism 129 is above max parallelism 128 (from 'pipeline.max-parallelism'): lower the one or raise the other, 'pipeline.max-parallelism'; state of earlier runs cannot be restored at another max parallelism (operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]), uid source:t)
-          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
-            |                                                                                                                                                                                                                                   ^^^^^^ (line 1, column 227)"#]].assert_eq(&config("parallelism.default", "129"));
+          3 | INSERT INTO s SELECT a, c FROM t
+            | ^^^^^^ (line 3, column 1)"#]].assert_eq(&config("parallelism.default", "129"));
     expect![[r#"
         expected a parallelism of at least 1, found 0 (from 'parallelism.default') (operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]), uid source:t)
-          1 | CREATE TABLE t (a INT, ts TIMESTAMP(3), c STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/t.csv', 'format' = 'csv');CREATE TABLE s (a INT, c STRING) WITH ('connector' = 'blackhole');INSERT INTO s SELECT a, c FROM t
-            |                                                                                                                                                                                                                                   ^^^^^^ (line 1, column 227)"#]].assert_eq(&config("parallelism.default", "0"));
+          3 | INSERT INTO s SELECT a, c FROM t
+            | ^^^^^^ (line 3, column 1)"#]].assert_eq(&config("parallelism.default", "0"));
 }
 
 /// The text of an operator is long: of the error, what stands before it.
@@ -159,20 +159,26 @@ fn values_that_expressions_do_not_take() {
     };
     fails(
         "INSERT INTO s SELECT 1 / a, c FROM t",
-        &expect!["an integer was divided by zero (column a, operator Calc(select=[1 / a AS a, c])"],
+        &expect![
+            "an integer was divided by zero (column a, record [a = 0, ts = 2026-01-01T00:00:01, c = 7], operator Calc(select=[1 / a AS a, c])"
+        ],
     );
     fails(
         "INSERT INTO s SELECT a % 0, c FROM t",
-        &expect!["an integer was divided by zero (column a, operator Calc(select=[a % 0 AS a, c])"],
+        &expect![
+            "an integer was divided by zero (column a, record [a = 1, ts = 2026-01-01T00:00:00, c = x], operator Calc(select=[a % 0 AS a, c])"
+        ],
     );
     fails(
         "INSERT INTO s SELECT a, c FROM t WHERE 10 / a > 5",
-        &expect!["an integer was divided by zero (operator Calc(select=[a, c], where=[(10 / a) > 5])"],
+        &expect![
+            "an integer was divided by zero (record [a = 0, ts = 2026-01-01T00:00:01, c = 7], operator Calc(select=[a, c], where=[(10 / a) > 5])"
+        ],
     );
     fails(
         "INSERT INTO s SELECT CAST(c AS INT), c FROM t",
         &expect![
-            "Cannot cast string 'x' to value of Int32 type (column a, operator Calc(select=[CAST(c AS INT) AS a, c])"
+            "Cannot cast string 'x' to value of Int32 type (column a, record [a = 1, ts = 2026-01-01T00:00:00, c = x], operator Calc(select=[CAST(c AS INT) AS a, c])"
         ],
     );
     fails("INSERT INTO s SELECT TRY_CAST(c AS INT), c FROM t", &expect!["no error"]);

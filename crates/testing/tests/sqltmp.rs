@@ -1,4 +1,0 @@
-//! Temporary.
-mod jobs {
-    mod sql;
-}
