@@ -216,7 +216,8 @@ impl OperatorChain {
         let mut waiting = None;
         for index in (0..self.nodes.len()).rev() {
             if waiting.is_some() && !to_rest {
-                let behind = |(_, _, to): &(usize, OutputId, Target)| matches!(to, Target::Node(to, _) if self.behind[*to]);
+                let behind =
+                    |(_, _, to): &(usize, OutputId, Target)| matches!(to, Target::Node(to, _) if self.behind[*to]);
                 self.behind[index] = self.nodes[index].outputs.iter().any(behind);
                 if self.behind[index] {
                     continue;

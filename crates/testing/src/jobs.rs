@@ -189,7 +189,8 @@ impl Committer for CommittingSink {
         let mut committed = lock(&self.0.committed);
         for Committable(at) in committables {
             if committed.0.insert(at.clone()) {
-                let index = at.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| Error::internal("not ours"))?;
+                let index =
+                    at.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| Error::internal("not ours"))?;
                 committed.1.extend(lock(&self.0.prepared)[index as usize].iter().cloned());
             }
         }

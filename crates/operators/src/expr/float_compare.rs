@@ -2,6 +2,7 @@
 //! equal to, less or greater than anything. Arrow's kernels order them totally instead, NaN and signed zeros included.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 
 /// `left op right` of two operands of one floating-point type.
-#[derive(Debug, Eq, Hash)]
+#[derive(Debug, Eq)]
 pub(super) struct FloatCompare {
     left: Arc<dyn PhysicalExpr>,
     op: Operator,
@@ -25,6 +26,14 @@ pub(super) struct FloatCompare {
 impl PartialEq for FloatCompare {
     fn eq(&self, other: &Self) -> bool {
         self.op == other.op && self.left.eq(&other.left) && self.right.eq(&other.right)
+    }
+}
+
+impl Hash for FloatCompare {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.op.hash(state);
+        self.left.hash(state);
+        self.right.hash(state);
     }
 }
 

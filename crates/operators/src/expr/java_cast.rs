@@ -3,6 +3,7 @@
 //! digits is NULL.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -15,7 +16,7 @@ use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
 /// `CAST(value AS to)`.
-#[derive(Debug, Eq, Hash)]
+#[derive(Debug, Eq)]
 pub(super) struct JavaCast {
     value: Arc<dyn PhysicalExpr>,
     to: DataType,
@@ -25,6 +26,13 @@ pub(super) struct JavaCast {
 impl PartialEq for JavaCast {
     fn eq(&self, other: &Self) -> bool {
         self.to == other.to && self.value.eq(&other.value)
+    }
+}
+
+impl Hash for JavaCast {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to.hash(state);
+        self.value.hash(state);
     }
 }
 
@@ -52,6 +60,7 @@ impl JavaCast {
         Self { value, to }
     }
 
+    #[expect(clippy::cast_lossless, reason = "one macro for all widths")]
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
         macro_rules! narrow {
             ($values:expr, $from:ty) => {

@@ -255,15 +255,15 @@ fn aggregates_of_expressions() {
          FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY auction % 2, window_start, window_end",
         &expect![[r#"
             1: TableSourceScan(table=[bids], fields=[auction, bidder, price, note, cost, ts], watermark=[ts - 1000 ms])
-            2: Calc(select=[auction % 2, CASE WHEN price > 1.0 THEN '*' END, CASE WHEN note = 'x' THEN 1 ELSE 0 END, price * 2.0])
+            2: Calc(select=[CAST(auction % 2 AS INT), CASE WHEN price > 1.0 THEN '*' END, CASE WHEN note = 'x' THEN 1 ELSE 0 END, price * 2.0])
                <- 1 FORWARD
-            3: WindowAggregate(groupBy=[auction % 2], window=[TUMBLE(size 10000 ms)], select=[COUNT(CASE WHEN price > 1.0 THEN '*' END), SUM(CASE WHEN note = 'x' THEN 1 ELSE 0 END), SUM(price * 2.0), COUNT(*), COUNT(*)], state=[until the watermark passes the window])
-               <- 2 HASH(auction % 2)
-            4: Calc(select=[auction % 2 AS EXPR$0, COUNT(CASE WHEN price > 1.0 THEN '*' END) AS EXPR$1, SUM(CASE WHEN note = 'x' THEN 1 ELSE 0 END) AS EXPR$2, SUM(price * 2.0) AS EXPR$3, COUNT(*) AS EXPR$4, COUNT(*)$0 AS EXPR$5])
+            3: WindowAggregate(groupBy=[CAST(auction % 2 AS INT)], window=[TUMBLE(size 10000 ms)], select=[COUNT(CASE WHEN price > 1.0 THEN '*' END), SUM(CASE WHEN note = 'x' THEN 1 ELSE 0 END), SUM(price * 2.0), COUNT(*), COUNT(*)], state=[until the watermark passes the window])
+               <- 2 HASH(CAST(auction % 2 AS INT))
+            4: Calc(select=[CAST(auction % 2 AS INT) AS EXPR$0, COUNT(CASE WHEN price > 1.0 THEN '*' END) AS EXPR$1, SUM(CASE WHEN note = 'x' THEN 1 ELSE 0 END) AS EXPR$2, SUM(price * 2.0) AS EXPR$3, COUNT(*) AS EXPR$4, COUNT(*)$0 AS EXPR$5])
                <- 3 FORWARD
             5: Sink(table=[select], fields=[EXPR$0, EXPR$1, EXPR$2, EXPR$3, EXPR$4, EXPR$5])
                <- 4 FORWARD
-            EXPR$0 BIGINT, EXPR$1 BIGINT NOT NULL, EXPR$2 INT, EXPR$3 DOUBLE, EXPR$4 BIGINT NOT NULL, EXPR$5 BIGINT NOT NULL"#]],
+            EXPR$0 INT, EXPR$1 BIGINT NOT NULL, EXPR$2 INT, EXPR$3 DOUBLE, EXPR$4 BIGINT NOT NULL, EXPR$5 BIGINT NOT NULL"#]],
     );
 }
 
@@ -273,11 +273,11 @@ fn types_are_flinks() {
         "SELECT bidder + 1, bidder + 3000000000, 0.908 * auction, 1.5e0, bidder / 2, MOD(auction, 123), -bidder, price / 2 FROM bids",
         &expect![[r#"
             1: TableSourceScan(table=[bids], fields=[auction, bidder, price, note, cost, ts], watermark=[ts - 1000 ms])
-            2: Calc(select=[bidder + 1 AS EXPR$0, CAST(bidder AS BIGINT) + 3000000000 AS EXPR$1, 0.908 * CAST(auction AS DECIMAL(19, 0)) AS EXPR$2, 1.5 AS EXPR$3, bidder / 2 AS EXPR$4, auction % 123 AS EXPR$5, -bidder AS EXPR$6, price / 2.0 AS EXPR$7])
+            2: Calc(select=[bidder + 1 AS EXPR$0, CAST(bidder AS BIGINT) + 3000000000 AS EXPR$1, 0.908 * CAST(auction AS DECIMAL(19, 0)) AS EXPR$2, 1.5 AS EXPR$3, bidder / 2 AS EXPR$4, CAST(auction % 123 AS INT) AS EXPR$5, -bidder AS EXPR$6, price / 2.0 AS EXPR$7])
                <- 1 FORWARD
             3: Sink(table=[select], fields=[EXPR$0, EXPR$1, EXPR$2, EXPR$3, EXPR$4, EXPR$5, EXPR$6, EXPR$7])
                <- 2 FORWARD
-            EXPR$0 INT, EXPR$1 BIGINT, EXPR$2 DECIMAL(24, 3), EXPR$3 DOUBLE NOT NULL, EXPR$4 INT, EXPR$5 BIGINT, EXPR$6 INT, EXPR$7 DOUBLE"#]],
+            EXPR$0 INT, EXPR$1 BIGINT, EXPR$2 DECIMAL(24, 3), EXPR$3 DOUBLE NOT NULL, EXPR$4 INT, EXPR$5 INT, EXPR$6 INT, EXPR$7 DOUBLE"#]],
     );
     check(
         "SELECT CONCAT(note, 'x', UPPER(note)), CAST(note AS INT), TRY_CAST(note AS DECIMAL(5, 1)), CAST(ts AS DATE), YEAR(ts), EXTRACT(HOUR FROM ts), ts + INTERVAL '1' DAY FROM bids",
@@ -293,7 +293,7 @@ fn types_are_flinks() {
         "SELECT COALESCE(note, 'none'), NULLIF(bidder, 0), note LIKE 'a%', bidder IN (1, 2), price BETWEEN 1 AND 2, TRIM(note), FLOOR(price), ABS(bidder) FROM bids",
         &expect![[r#"
             1: TableSourceScan(table=[bids], fields=[auction, bidder, price, note, cost, ts], watermark=[ts - 1000 ms])
-            2: Calc(select=[CASE WHEN note IS NOT NULL THEN note ELSE 'none' END AS EXPR$0, NULLIF(bidder, 0) AS EXPR$1, note LIKE 'a%' AS EXPR$2, (bidder = 1) OR (bidder = 2) AS EXPR$3, (price >= 1.0) AND (price <= 2.0) AS EXPR$4, BTRIM(note) AS EXPR$5, FLOOR(price) AS EXPR$6, CASE WHEN bidder < CAST(0 AS INT) THEN -bidder ELSE bidder END AS EXPR$7])
+            2: Calc(select=[CASE WHEN note IS NOT NULL THEN note ELSE 'none' END AS EXPR$0, NULLIF(bidder, 0) AS EXPR$1, note LIKE 'a%' AS EXPR$2, (bidder = 1) OR (bidder = 2) AS EXPR$3, (price >= 1.0) AND (price <= 2.0) AS EXPR$4, BTRIM(note) AS EXPR$5, FLOOR(price) AS EXPR$6, CASE WHEN bidder < 0 THEN -bidder ELSE bidder END AS EXPR$7])
                <- 1 FORWARD
             3: Sink(table=[select], fields=[EXPR$0, EXPR$1, EXPR$2, EXPR$3, EXPR$4, EXPR$5, EXPR$6, EXPR$7])
                <- 2 FORWARD
