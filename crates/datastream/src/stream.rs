@@ -345,25 +345,21 @@ pub struct DataStreamSink(DataStream<bool>);
 
 impl DataStreamSink {
     /// The stable id by which the sink's state is found on restore.
-    #[must_use]
     pub fn uid(self, uid: &str) -> Self {
         Self(self.0.uid(uid))
     }
 
     /// The sink's name in plans, errors and metrics.
-    #[must_use]
     pub fn name(self, name: &str) -> Self {
         Self(self.0.name(name))
     }
 
     /// The sink's tasks.
-    #[must_use]
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         Self(self.0.set_parallelism(parallelism))
     }
 
     /// The sink shares a task with nobody.
-    #[must_use]
     pub fn disable_chaining(self) -> Self {
         Self(self.0.disable_chaining())
     }

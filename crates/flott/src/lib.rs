@@ -46,3 +46,8 @@ pub use flott_datastream::*;
 pub use flott_runtime::local::{JobMetrics, OperatorMetrics};
 pub use interrupt::{Interrupt, is_cancelled};
 pub use report::{INTERRUPTED, report, say};
+
+/// The README's programs compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -280,7 +280,10 @@ impl Deployment<'_> {
     /// Members by node: neighbours of one language, each the only reader of the one before, are one node.
     fn runs(&self, vertex: &Vertex) -> Result<Vec<Vec<usize>>> {
         let language = |member: usize| match &vertex.chain[member].node.kind {
-            PlanKind::Operator(spec) => Ok(self.env.registry.operator(&spec.factory)?.language()),
+            PlanKind::Operator(spec) => {
+                let factory = self.env.registry.operator(&spec.factory);
+                Ok(factory.map_err(|e| e.at("operator", &vertex.chain[member].node.name))?.language())
+            }
             _ => Ok::<_, Error>(None),
         };
         let mut taken = vec![false; vertex.chain.len()];

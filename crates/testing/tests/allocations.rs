@@ -1,5 +1,6 @@
 //! No allocation per row in map, filter and exchange: counted in whole jobs, in a program of its own because its
 //! allocator counts.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::alloc::System;
 use std::collections::BTreeMap;

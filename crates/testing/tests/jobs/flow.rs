@@ -1,5 +1,6 @@
 //! Flow control in simulated runs: first in, first out; never more batches in flight than credit; a slow sink leaves
 //! memory flat and the source at its pace.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ fn slow_run(seed: u64, credit: u32, how: &Partitioning, pause: i64, slow: u32) -
         ("parallelism.default", parallelism.as_str()),
         ("flott.batch.rows", "8"),
         ("taskmanager.network.memory.buffers-per-channel", &credits),
-        ("pipeline.operator-chaining.enabled", if seed % 2 == 0 { "true" } else { "false" }),
+        ("pipeline.operator-chaining.enabled", if seed.is_multiple_of(2) { "true" } else { "false" }),
     ];
     let tasks = Arc::new(graph(how, &["calc"], "steady", &options).tasks(1).unwrap());
     let mut simulation = simulation(seed, &InMemory::default());
@@ -60,7 +61,7 @@ fn slow_run(seed: u64, credit: u32, how: &Partitioning, pause: i64, slow: u32) -
 #[test]
 fn channels_are_first_in_first_out_and_keep_to_their_credit() {
     // `ChannelQueue::push` checks the credit of every batch.
-    assert!(cfg!(debug_assertions));
+    const { assert!(cfg!(debug_assertions)) };
     for credit in 1..=4 {
         for (index, how) in ways().iter().enumerate() {
             let seed = u64::from(credit) * 10 + index as u64;
@@ -72,7 +73,7 @@ fn channels_are_first_in_first_out_and_keep_to_their_credit() {
             sorted.dedup();
             assert_eq!(sorted.len(), rows.len(), "seed {seed}: each row once");
             // With one task of each kind there is one way only, and rows of a split keep its order throughout.
-            if seed % 3 == 0 {
+            if seed.is_multiple_of(3) {
                 let mut latest = BTreeMap::new();
                 for (split, number, _) in rows {
                     assert!(latest.insert(split, number) < Some(number), "seed {seed}: {number} of split {split}");

@@ -1,5 +1,6 @@
 //! A sink that takes nothing: unaligned checkpoints complete all the same, aligned ones wait for it, and rows in flight
 //! come out of the checkpoint once each, at any parallelism.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

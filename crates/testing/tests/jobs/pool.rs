@@ -1,5 +1,6 @@
 //! Jobs on a pool of threads: any number of tasks on any number of threads, no wake-up is lost, cancelling, failures
 //! and restarts.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +25,7 @@ use super::row::{lines, read, simulation};
 use super::steady::{Watched, graph};
 
 /// Runs a job on threads. A lost wake-up shows as a job that does not end: then this fails instead of waiting for ever.
-fn ends(what: String, job: impl FnOnce() -> Ran + Send + 'static) -> Ran {
+fn ends(what: &str, job: impl FnOnce() -> Ran + Send + 'static) -> Ran {
     let (done, ended) = channel();
     let thread = SystemThreads.spawn("job", Box::new(move || done.send(job()).unwrap_or_default())).unwrap();
     let ran = ended.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|_| panic!("{what} does not end"));
@@ -50,7 +51,7 @@ fn any_number_of_tasks_on_any_number_of_threads() {
         let (registry, sink, _) = setting(2000);
         let options = [("parallelism.default", parallelism), ("flott.threads", threads), ("flott.batch.rows", "100")];
         let graph = graph(&Partitioning::Hash(vec![2]), &["calc"], "sink", &options);
-        let ran = ends(format!("{parallelism} on {threads}"), move || {
+        let ran = ends(&format!("{parallelism} on {threads}"), move || {
             run(&graph, &registry, None, |_, _| (), |_| ()).unwrap()
         });
         assert_eq!(ran.end, Ok(JobEnd::Finished), "{parallelism} on {threads}");
@@ -75,7 +76,7 @@ fn no_wake_up_is_lost_with_little_credit() {
         ];
         let (registry, sink, _) = setting(300);
         let graph = graph(&how, &["calc", "calc"], "sink", &options);
-        let ran = ends(format!("seed {seed}"), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+        let ran = ends(&format!("seed {seed}"), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
         assert_eq!(sink.rows().unwrap(), expected(300), "seed {seed}");
     }
@@ -122,7 +123,7 @@ fn no_deadline_is_lost() {
     registry.add_sink("sink", Arc::new(move |_: &Spec| Ok(Box::new(instant.clone()))));
     let options = [("parallelism.default", "4"), ("flott.threads", "4"), ("flott.batch.rows", "1")];
     let graph = graph(&Partitioning::Rebalance, &[], "sink", &options);
-    let ran = ends("the job".into(), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+    let ran = ends("the job", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Finished));
     assert_eq!(sink.rows().unwrap(), expected(5000));
 }
@@ -132,7 +133,7 @@ fn a_job_can_be_cancelled_at_any_time() {
     // Before it begins.
     let (registry, sink, _) = setting(i64::MAX);
     let endless = graph(&Partitioning::Rebalance, &[], "sink", &[("parallelism.default", "2")]);
-    let ran = ends("a job cancelled at once".into(), move || {
+    let ran = ends("a job cancelled at once", move || {
         run(&endless, &registry, None, |_, _| (), JobControl::cancel).unwrap()
     });
     assert_eq!((ran.end, sink.rows().unwrap().len()), (Ok(JobEnd::Cancelled), 0));
@@ -145,7 +146,7 @@ fn a_job_can_be_cancelled_at_any_time() {
             control.cancel();
         }
     };
-    let ran = ends("a running job".into(), move || run(&endless, &registry, None, steer, |_| ()).unwrap());
+    let ran = ends("a running job", move || run(&endless, &registry, None, steer, |_| ()).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
     drop(sink);
 }
@@ -180,7 +181,7 @@ fn a_job_blocked_by_its_sink_can_be_cancelled() {
     );
     let graph = graph(&Partitioning::Rebalance, &[], "sink", &[("flott.batch.rows", "10")]);
     let begin = move |control: &JobControl| (0..9).for_each(|_| sender.send(control.clone()).unwrap_or_default());
-    let ran = ends("a blocked job".into(), move || run(&graph, &registry, None, |_, _| (), begin).unwrap());
+    let ran = ends("a blocked job", move || run(&graph, &registry, None, |_, _| (), begin).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
 }
 
@@ -222,7 +223,7 @@ fn the_error_of_an_operator_says_which_and_why() {
     for (panics, message) in [(false, "this row is bad"), (true, "this operator gives up")] {
         // Both tasks may meet such a row: the first cause is the job's.
         let (graph, registry, sink) = failing(9, panics, &[("flott.threads", "1")]);
-        let ran = ends("a failing job".into(), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+        let ran = ends("a failing job", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
         let error = ran.end.unwrap_err();
         assert!(error.message().contains(message), "{error}");
         assert!(error.place("task").is_some_and(|task| task.starts_with("fail0/")), "{error}");
@@ -287,7 +288,7 @@ fn a_job_that_fails_a_few_times_is_restarted_and_loses_nothing() {
     // By threads.
     let options = [&fixed("5")[..], &[("restart-strategy.fixed-delay.delay", "1 ms")]].concat();
     let (graph, registry, sink) = failing(5, true, &options);
-    let ran = ends("a job that restarts".into(), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+    let ran = ends("a job that restarts", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Finished));
     assert_eq!(sink.rows().unwrap(), expected(200));
 }

@@ -1,4 +1,5 @@
 //! Random jobs run in every way: results do not depend on batches, parallelism, chaining, schedules, cuts or failures.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Jobs from SQL: planned, run in every way, compared with plain loops and with Apache Flink.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod bad_input;
 mod golden;
@@ -48,9 +49,9 @@ fn run_with(job: &PlannedJob, registry: &Registry) -> Result<()> {
 }
 
 /// The rows of a SELECT.
-fn run_select(job: PlannedJob) -> Result<Vec<Batch>> {
+fn run_select(job: &PlannedJob) -> Result<Vec<Batch>> {
     let (mut registry, sink) = (registry(), CollectSink::default());
     sink.register(&mut registry, "sink");
-    run_with(&job, &registry)?;
+    run_with(job, &registry)?;
     Ok(sink.batches().into_iter().map(|(_, batch)| batch).collect())
 }

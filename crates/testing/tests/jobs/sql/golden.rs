@@ -159,7 +159,7 @@ fn answer(script: &str) -> Result<(String, Vec<String>)> {
     });
     let columns = columns.collect::<Vec<_>>().join("\n");
     let mut rows = Vec::new();
-    for batch in run_select(job)? {
+    for batch in run_select(&job)? {
         json_rows(&batch, &mut rows);
     }
     Ok((columns, rows))

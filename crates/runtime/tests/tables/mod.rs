@@ -1,0 +1,7 @@
+//! The other parts of a task, one by one.
+
+mod chain;
+mod partition;
+mod requests;
+mod source;
+mod watermarks;
