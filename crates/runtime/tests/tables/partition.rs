@@ -167,10 +167,18 @@ fn a_partitioner_of_the_user_decides_by_row() {
 #[test]
 fn a_partitioner_that_is_wrong_is_refused() {
     type Case = (fn(&Batch, u32, &mut Vec<u32>) -> Result<()>, u32, &'static str);
+    let too_few = By(|_, _, out| {
+        out.extend([0, 1]);
+        Ok(())
+    });
+    let too_high = By(|_, tasks, out| {
+        out.extend([0, tasks, 0]);
+        Ok(())
+    });
     let cases: [Case; 4] = [
-        (|_, _, out| Ok(out.extend([0, 1])), 2, "a partitioner must name one task for each row"),
-        (|_, tasks, out| Ok(out.extend([0, tasks, 0])), 2, "a partitioner named task 2 of 2"),
-        (|_, tasks, out| Ok(out.extend([0, tasks, 0])), 1, "a partitioner named task 1 of 1"),
+        (too_few.0, 2, "a partitioner must name one task for each row"),
+        (too_high.0, 2, "a partitioner named task 2 of 2"),
+        (too_high.0, 1, "a partitioner named task 1 of 1"),
         (|_, _, _| Err(Error::user("no task for this row")), 2, "no task for this row"),
     ];
     for (by, channels, message) in cases {

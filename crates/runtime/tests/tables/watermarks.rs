@@ -40,7 +40,8 @@ fn watermarks(generator: &mut WatermarkGenerator, times: &[i64], mut cut: impl F
 #[test]
 fn a_watermark_follows_every_so_many_rows() {
     // Event times, rows between watermarks, out-of-orderness → (rows before, watermark): latest − bound − 1.
-    let cases: [(&[i64], u32, u64, &[(usize, i64)]); 6] = [
+    type Case = (&'static [i64], u32, u64, &'static [(usize, i64)]);
+    let cases: [Case; 6] = [
         (&[10, 20, 30], 1, 0, &[(1, 9), (2, 19), (3, 29)]),
         (&[10, 20, 30, 40, 50], 2, 5, &[(2, 14), (4, 34)]),
         (&[30, 10, 20, 40], 2, 0, &[(2, 29), (4, 39)]),

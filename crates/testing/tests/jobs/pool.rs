@@ -133,9 +133,8 @@ fn a_job_can_be_cancelled_at_any_time() {
     // Before it begins.
     let (registry, sink, _) = setting(i64::MAX);
     let endless = graph(&Partitioning::Rebalance, &[], "sink", &[("parallelism.default", "2")]);
-    let ran = ends("a job cancelled at once", move || {
-        run(&endless, &registry, None, |_, _| (), JobControl::cancel).unwrap()
-    });
+    let ran =
+        ends("a job cancelled at once", move || run(&endless, &registry, None, |_, _| (), JobControl::cancel).unwrap());
     assert_eq!((ran.end, sink.rows().unwrap().len()), (Ok(JobEnd::Cancelled), 0));
     // While it runs: after its first checkpoint.
     let (registry, sink, _) = setting(i64::MAX);

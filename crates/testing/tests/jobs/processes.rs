@@ -453,7 +453,7 @@ fn what_cannot_be_made_in_a_worker_is_told_whole() {
     let spec = Spec::new("pickky", &()).unwrap();
     graph.job.vertices[1].chain[0].node.kind = NodeKind::Operator(spec);
     let ran = run(graph, folder.path(), "", None, |_, _| (), |_| ());
-    assert_eq!(ran.end.unwrap_err().to_string(), "there is no operator 'pickky'; did you mean 'picky'?");
+    assert_eq!(ran.end.unwrap_err().to_string(), "there is no operator 'pickky'; did you mean 'picky'? (operator picky)");
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn cancel_leaves_no_process() {
     let graph = spread(&job(folder.path(), &[("parallelism.default", "3"), CHECKPOINTS], false), 3);
     let cancel = |control: &JobControl, note: &Note| {
         if completed(note) {
-            control.cancel()
+            control.cancel();
         }
     };
     let ran = run(graph, folder.path(), "", None, cancel, |_| ());
