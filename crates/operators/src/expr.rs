@@ -45,7 +45,7 @@ pub enum Expr {
     /// `CAST(e AS type)`: of a number that does not fit a whole number keeps its low bits, a decimal is NULL; a text
     /// that is no value of the type is an error.
     Cast(Box<Expr>, DataType),
-    /// `TRY_CAST(e AS type)`: a value that does not fit is NULL.
+    /// `TRY_CAST(e AS type)`: a text that is no value of the type is NULL; between numbers it is a cast.
     TryCast(Box<Expr>, DataType),
     /// `CASE [operand] WHEN .. THEN .. [ELSE ..] END`.
     Case {

@@ -72,16 +72,16 @@ pub(crate) fn hide_narrowing_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    match expr {
+    let narrows = |e: &Expr, to: &DataType| -> Result<bool> {
         // Of a constant the optimiser computes what the operators do, or leaves it to them.
-        Expr::Cast(cast)
-            if !cast.expr.column_refs().is_empty() && !keeps(&cast.expr.get_type(schema)?, cast.field.data_type()) =>
-        {
-            let narrow =
-                Narrow { to: cast.field.data_type().clone(), signature: Signature::any(1, Volatility::Stable) };
-            let function = ScalarUDF::new_from_impl(narrow).into();
-            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*cast.expr]))))
-        }
-        other => Ok(Transformed::no(other)),
-    }
+        Ok(!e.column_refs().is_empty() && !keeps(&e.get_type(schema)?, to))
+    };
+    let (inner, to) = match expr {
+        Expr::Cast(cast) if narrows(&cast.expr, cast.field.data_type())? => (cast.expr, cast.field),
+        Expr::TryCast(cast) if narrows(&cast.expr, cast.field.data_type())? => (cast.expr, cast.field),
+        other => return Ok(Transformed::no(other)),
+    };
+    let narrow = Narrow { to: to.data_type().clone(), signature: Signature::any(1, Volatility::Stable) };
+    let function = ScalarUDF::new_from_impl(narrow).into();
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))))
 }

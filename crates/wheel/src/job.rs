@@ -3,35 +3,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::RecvTimeoutError;
+use arrow_array::RecordBatch;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
-use flott_connectors::collection::CollectSink;
 use flott_core::config::CHECKPOINT_DIR;
-use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
+use flott_core::{Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
-use flott_runtime::master::{JobEnd, Note};
+use flott_runtime::master::{JobEnd, MasterEvent, Note};
+use flott_runtime::processes;
 use pyo3::prelude::*;
 
+use crate::collect::Collected;
 use crate::registry::registry;
+use crate::workers::Workers;
 
 /// How long a Ctrl-C may go unnoticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the plan of these bytes in this process, to its end. What its collecting sink has seen, task by task.
+/// Runs the plan of these bytes to its end, in this process and its workers. The rows of its sink `collect`.
 ///
 /// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it.
-pub(crate) fn execute(py: Python<'_>, plan: &[u8]) -> PyResult<Vec<Batch>> {
+pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>) -> PyResult<Vec<RecordBatch>> {
     let raise = |e: Error| flott_python::raise(&e);
     let graph = StreamGraph::decode(plan).map_err(raise)?;
-    let collected = CollectSink::default();
+    let collected = Collected::default();
     let registry = registry(&collected);
     let (control, events) = local::control();
     let (done, ended) = crossbeam_channel::bounded(1);
     let of_job = control.clone();
     let body = move || {
         // Nobody listens any more only where the program itself is ending.
-        let _ = done.send(run(&graph, &registry, &of_job, &events));
+        let _ = done.send(run(&graph, &registry, &of_job, &events, workers));
     };
     let joined = SystemThreads.spawn("flott-job", Box::new(body)).map_err(raise)?;
     let mut interrupted = None;
@@ -54,12 +57,7 @@ pub(crate) fn execute(py: Python<'_>, plan: &[u8]) -> PyResult<Vec<Batch>> {
         return Err(e);
     }
     end.map_err(raise)?;
-    Ok(collected.take().into_iter().map(|(_, batch)| batch).collect())
-}
-
-/// Hosts tasks of a job that another process runs.
-pub(crate) fn worker(arguments: &[String]) -> Result<()> {
-    Err(Error::internal(format!("this build hosts no tasks of other processes ({})", arguments.join(" "))))
+    Ok(collected.take())
 }
 
 /// Runs a job to its end.
@@ -67,7 +65,8 @@ fn run(
     graph: &StreamGraph,
     registry: &Registry,
     control: &JobControl,
-    events: &crossbeam_channel::Receiver<flott_runtime::master::MasterEvent>,
+    events: &Receiver<MasterEvent>,
+    workers: Option<Workers>,
 ) -> Result<JobEnd> {
     let job = JobGraph::of(graph)?;
     let directory = job.config.get(&CHECKPOINT_DIR)?;
@@ -84,7 +83,13 @@ fn run(
         allow_non_restored: false,
         notes: Box::new(tell),
     };
-    local::run(ExecutionGraph::of(job, 1), registry, options, events, control, |_| ())
+    match workers {
+        Some(workers) if workers.count > 0 => {
+            let graph = ExecutionGraph::of(job, workers.count.saturating_add(1));
+            processes::run(graph, registry, options, events, control, |_| (), workers.processes())
+        }
+        _ => local::run(ExecutionGraph::of(job, 1), registry, options, events, control, |_| ()),
+    }
 }
 
 /// What people should hear of while the job goes on.

@@ -1,17 +1,21 @@
 //! The extension module of the wheel, `flott._engine`: one of the edges, which know everybody.
 //!
-//! Lives here: what Python can call, and the registry. Does not live here: Python functions as operators, and the
-//! builder of plans (`flott-python`).
+//! Lives here: what Python can call, the registry, and the processes of a job. Does not live here: Python functions as
+//! operators, and the builder of plans (`flott-python`).
 
+mod collect;
 mod job;
 mod registry;
 mod testing;
+mod workers;
 
 use flott_connectors::collection::CollectionConfig;
 use flott_core::{Error, Result};
 use flott_python::TypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+
+use crate::workers::Workers;
 
 /// The engine of flott; its Python side is the package around it.
 #[pymodule]
@@ -21,20 +25,26 @@ mod _engine {
     #[pymodule_export]
     use flott_python::GraphBuilder;
 
-    /// Runs the plan of these bytes to its end.
+    /// The environment variable with what a worker must know.
+    #[pymodule_export]
+    const SEAT_VARIABLE: &str = flott_runtime::processes::SEAT_VARIABLE;
+
+    /// Runs the plan of these bytes to its end. `workers`: a `flott._workers.Workers`, or `None` for no process but
+    /// this one.
     #[pyfunction]
-    fn execute(py: Python<'_>, plan: &[u8]) -> PyResult<()> {
-        job::execute(py, plan).map(drop)
+    #[pyo3(signature = (plan, workers = None))]
+    fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>) -> PyResult<()> {
+        job::execute(py, plan, workers).map(drop)
     }
 
-    /// Runs a plan to its end. Returns the values of the type (JSON) that its sink `collect` has seen.
+    /// As `execute`. Returns the values of the type (JSON) that the plan's sink `collect` has seen.
     #[pyfunction]
-    fn collect<'py>(py: Python<'py>, plan: &[u8], of: &str) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (plan, of, workers = None))]
+    fn collect<'py>(py: Python<'py>, plan: &[u8], of: &str, workers: Option<Workers>) -> PyResult<Bound<'py, PyList>> {
         let values = PyList::empty(py);
         let of = read_type(of).map_err(|e| flott_python::raise(&e))?;
-        for batch in job::execute(py, plan)? {
-            let columns = batch.columns().columns();
-            let part = flott_python::to_python(py, columns, batch.num_rows(), &of);
+        for batch in job::execute(py, plan, workers)? {
+            let part = flott_python::to_python(py, batch.columns(), batch.num_rows(), &of);
             values.call_method1("extend", (part.map_err(|e| flott_python::raise(&e))?,))?;
         }
         Ok(values)
@@ -46,11 +56,10 @@ mod _engine {
         super::collection(values, of, splits).map_err(|e| flott_python::raise(&e))
     }
 
-    /// Is a Python worker: hosts tasks until whoever started it says so.
+    /// Hosts tasks of a job that another process runs, until that has ended. `seat`: what was in `SEAT_VARIABLE`.
     #[pyfunction]
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes arguments out of Python objects")]
-    fn worker(py: Python<'_>, arguments: Vec<String>) -> PyResult<()> {
-        py.detach(|| job::worker(&arguments)).map_err(|e| flott_python::raise(&e))
+    fn worker(py: Python<'_>, seat: &str) -> PyResult<()> {
+        py.detach(|| workers::serve(seat)).map_err(|e| flott_python::raise(&e))
     }
 
     #[pymodule_export]

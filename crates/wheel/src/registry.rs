@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use flott_connectors::collection::CollectSink;
 use flott_core::Registry;
 
-/// The name of the sink that hands rows back to the program.
-const COLLECT: &str = "collect";
+use crate::collect::Collected;
 
 /// The registry of this process; what a job collects ends in `collected`.
-pub(crate) fn registry(collected: &CollectSink) -> Registry {
+pub(crate) fn registry(collected: &Collected) -> Registry {
     let mut registry = Registry::default();
     flott_connectors::register_all(&mut registry);
-    collected.register(&mut registry, COLLECT);
+    collected.register(&mut registry);
     registry.add_operator(flott_python::PythonFactory::NAME, Arc::new(flott_python::PythonFactory));
     registry.add_backend("hashmap", Arc::new(flott_state::HashMapBackend));
     registry

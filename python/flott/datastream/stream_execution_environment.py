@@ -1,6 +1,7 @@
 """Where a program begins and runs: `StreamExecutionEnvironment`."""
 import json
 
+from flott._workers import Workers
 from flott.common.typeinfo import PickledBytesTypeInfo
 from flott.datastream import _graph
 from flott.datastream.data_stream import DataStream
@@ -13,6 +14,10 @@ class StreamExecutionEnvironment:
     >>> env.set_parallelism(2).get_parallelism()
     2
     """
+
+    #: How many processes beside this one run tasks (`python -m flott.worker`); not in PyFlink. A task of an operator
+    #: of parallelism p runs in one of them or in this one: with 0 all do here, with n each has about p / (n + 1).
+    python_workers = 0
 
     def __init__(self):
         self._nodes, self._options, self._parallelism = [], {}, 1
@@ -73,12 +78,15 @@ class StreamExecutionEnvironment:
         """Runs the program to its end."""
         from flott import _engine
 
-        _engine.execute(self._take_plan(job_name))
+        _engine.execute(self._take_plan(job_name), self._workers())
 
     def _collect(self, job_name, of):
         from flott import _engine
 
-        return _engine.collect(self._take_plan(job_name), of._to_json())
+        return _engine.collect(self._take_plan(job_name), of._to_json(), self._workers())
+
+    def _workers(self):
+        return Workers(self.python_workers) if self.python_workers else None
 
     def _take_plan(self, job_name):
         """The plan of all that was written since the last time."""

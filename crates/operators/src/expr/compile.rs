@@ -89,7 +89,14 @@ fn physical(expr: &Expr, input: &Schema) -> Result<Physical> {
             }
             cast(e, input, data_type.clone())
         }
-        Expr::TryCast(e, data_type) => try_cast(inner(e)?, input, data_type.clone()),
+        // Between numbers Flink's two casts do the same.
+        Expr::TryCast(e, data_type) => {
+            let e = inner(e)?;
+            if JavaCast::takes(&type_of(&e, input)?, data_type) {
+                return Ok(Arc::new(JavaCast::new(e, data_type.clone())));
+            }
+            try_cast(e, input, data_type.clone())
+        }
         Expr::Case { operand, branches, otherwise } => {
             return case_when(operand.as_deref(), branches, otherwise.as_deref(), input);
         }
