@@ -53,7 +53,7 @@ pub(crate) fn bench(runs: usize, rows: u64) -> Result<Section> {
                         contender.runs.push(child(&args.map(str::to_owned))?);
                     }
                 }
-                let case = format!("{output}, {shown} keys, {workers} workers");
+                let case = format!("{output}, {shown} keys, {workers} worker{}", if workers == 1 { "" } else { "s" });
                 table.extend(compare(&case, rows, &contenders)?);
             }
         }

@@ -81,8 +81,15 @@ fn run(args: &Args) -> Result<()> {
     }
     for name in ALL.iter().filter(|name| args.names.is_empty() || args.names.iter().any(|n| n == *name)) {
         let (section, versions) = bench(name, args)?;
-        let command = format!("cargo xtask bench {name} --runs {} --millions {}", args.runs, args.millions);
-        let setting = report::setting(args.runs, &versions);
+        let (command, runs) = match *name {
+            keyed_count::NAME | bids::NAME => {
+                (format!("{name} --runs {} --millions {}", args.runs, args.millions), args.runs)
+            }
+            latency::LATENCY => (format!("{name} --runs {}", args.runs), args.runs),
+            _ => ((*name).to_owned(), 1),
+        };
+        let command = format!("cargo xtask bench {command}");
+        let setting = report::setting(runs, &versions);
         report::publish(&section, &command, &setting, args.page.as_deref())?;
     }
     Ok(())

@@ -111,7 +111,7 @@ fn replaced(page: &str, name: &str, section: &str) -> String {
 pub(crate) fn setting(runs: usize, versions: &[String]) -> String {
     let first = |command: &mut Command| {
         let output = command.output().ok().filter(|output| output.status.success());
-        output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_else(|| "unknown".to_owned())
+        output.map_or_else(|| "unknown".to_owned(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
     };
     let date = first(Command::new("date").args(["-u", "+%Y-%m-%d"]));
     let rustc = first(Command::new("rustc").arg("--version"));
@@ -119,7 +119,8 @@ pub(crate) fn setting(runs: usize, versions: &[String]) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let mut all = vec![format!("flott {}", env!("CARGO_PKG_VERSION")), rustc];
     all.extend_from_slice(versions);
-    format!("{date}, {runs} runs each, {cores} cores (x86-64, virtual machine), {}.", all.join(", "))
+    let s = if runs == 1 { "" } else { "s" };
+    format!("{date}, {runs} run{s} each, {cores} cores (x86-64, virtual machine), {}.", all.join(", "))
 }
 
 #[cfg(test)]

@@ -41,9 +41,7 @@ pub use operator::{
     RequestOrder, Response,
 };
 pub use operator_state::{OperatorState, Redistribution};
-pub use registry::{
-    OperatorFactory, Partitioner, PartitionerFactory, Registry, SinkFactory, SourceFactory, Spec,
-};
+pub use registry::{OperatorFactory, Partitioner, PartitionerFactory, Registry, SinkFactory, SourceFactory, Spec};
 pub use sink::{Committable, Committer, Sink, SinkWriter};
 pub use source::{NextSplit, ReaderContext, Source, SourceEvent, SourceReader, Split, SplitEnumerator, Wait};
 pub use state::{KeyedState, Namespace, Namespaces, Slot, StateBackend};

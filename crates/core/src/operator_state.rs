@@ -60,9 +60,11 @@ impl OperatorState {
                 Redistribution::Split if old.len() == parallelism as usize => {
                     old.get(index as usize).map_or(Vec::new(), |own| own.get(name).to_vec())
                 }
-                Redistribution::Split => {
-                    all.enumerate().filter(|(i, _)| i % parallelism as usize == index as usize).map(|(_, e)| e).collect()
-                }
+                Redistribution::Split => all
+                    .enumerate()
+                    .filter(|(i, _)| i % parallelism as usize == index as usize)
+                    .map(|(_, e)| e)
+                    .collect(),
             };
             new.put(name, how, entries);
         }

@@ -70,6 +70,8 @@ pub struct ChainNode {
     pub clock: Timestamp,
     /// Requests in flight.
     pub ledger: Ledger,
+    /// `finish` was called, perhaps before a restore: it is called once.
+    pub finished: bool,
     again: bool,
     /// A watermark whose timers are firing.
     firing: Option<Timestamp>,
@@ -95,6 +97,7 @@ impl ChainNode {
             inbox: VecDeque::new(),
             clock,
             ledger: Ledger::default(),
+            finished: false,
             again: false,
             firing: None,
             firing_processing: false,
@@ -319,6 +322,9 @@ impl OperatorChain {
             }
             Item::End => {
                 self.nodes[index].ending = true;
+                if std::mem::replace(&mut self.nodes[index].finished, true) {
+                    return Ok(());
+                }
                 self.call(index, 0, now, |operator, ctx| operator.finish(ctx))
             }
         }

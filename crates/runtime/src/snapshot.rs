@@ -62,6 +62,7 @@ struct NodeState {
     uid: String,
     clock: Timestamp,
     watermarks: Option<WatermarkState>,
+    finished: bool,
     items: Vec<StoredItem>,
 }
 
@@ -133,7 +134,8 @@ fn node_state(node: &ChainNode) -> Result<NodeState> {
         NodeKind::Watermarks(generator) => Some(generator.state()),
         _ => None,
     };
-    Ok(NodeState { uid: node.members[0].info.uid.clone(), clock: node.clock, watermarks, items })
+    let uid = node.members[0].info.uid.clone();
+    Ok(NodeState { uid, clock: node.clock, watermarks, finished: node.finished, items })
 }
 
 /// Where a task stands among the tasks of its vertex.
@@ -198,6 +200,7 @@ impl RestoredRuntime {
     pub fn apply(&self, node: &mut ChainNode, place: Place) -> Result<()> {
         let Some(old) = self.nodes.get(&node.members[0].info.uid) else { return Ok(()) };
         node.clock = old.iter().map(|state| state.clock).min().unwrap_or(Timestamp::MIN);
+        node.finished = old.iter().all(|state| state.finished);
         if let NodeKind::Watermarks(generator) = &mut node.kind
             && let [NodeState { watermarks: Some(state), .. }] = old.as_slice()
         {

@@ -73,8 +73,9 @@ pub(crate) fn hide_narrowing_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let narrows = |e: &Expr, to: &DataType| -> Result<bool> {
-        // Of a constant the optimiser computes what the operators do, or leaves it to them.
-        Ok(!e.column_refs().is_empty() && !keeps(&e.get_type(schema)?, to))
+        // A literal that fits may become another literal.
+        let fits = matches!(e, Expr::Literal(value, _) if value.cast_to(to).is_ok());
+        Ok(!fits && !keeps(&e.get_type(schema)?, to))
     };
     let (inner, to) = match expr {
         Expr::Cast(cast) if narrows(&cast.expr, cast.field.data_type())? => (cast.expr, cast.field),

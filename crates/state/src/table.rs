@@ -69,8 +69,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(name: &str, namespaced: bool, codec: KeyCodec) -> Self {
-        let keys =
-            if is_one_word_key(codec.types()) { KeyStore::Words } else { KeyStore::Bytes(Vec::new()) };
+        let keys = if is_one_word_key(codec.types()) { KeyStore::Words } else { KeyStore::Bytes(Vec::new()) };
         Self {
             name: name.to_owned(),
             columns: Vec::new(),

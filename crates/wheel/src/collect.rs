@@ -85,7 +85,9 @@ impl SinkWriter for Writer {
     }
 
     fn snapshot(&mut self) -> Result<Vec<Vec<u8>>> {
-        Ok(vec![self.next.to_le_bytes().to_vec()])
+        // Rows that are still here belong to this checkpoint too: they are prepared after this, under this number.
+        let next = self.next + u64::from(!self.batches.is_empty());
+        Ok(vec![next.to_le_bytes().to_vec()])
     }
 }
 

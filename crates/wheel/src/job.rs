@@ -21,10 +21,16 @@ use crate::workers::Workers;
 /// How long a Ctrl-C may go unnoticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the plan of these bytes to its end, in this process and its workers. The rows of its sink `collect`.
+/// Runs the plan of these bytes to its end, in this process and its workers; `resume`: from the newest checkpoint in its
+/// directory, if there is one. The rows of its sink `collect`.
 ///
 /// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it.
-pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>) -> PyResult<Vec<RecordBatch>> {
+pub(crate) fn execute(
+    py: Python<'_>,
+    plan: &[u8],
+    workers: Option<Workers>,
+    resume: bool,
+) -> PyResult<Vec<RecordBatch>> {
     let raise = |e: Error| flott_python::raise(&e);
     let graph = StreamGraph::decode(plan).map_err(raise)?;
     let collected = Collected::default();
@@ -34,7 +40,7 @@ pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>) -> 
     let of_job = control.clone();
     let body = move || {
         // Nobody listens any more only where the program itself is ending.
-        let _ = done.send(run(&graph, &registry, &of_job, &events, workers));
+        let _ = done.send(run(&graph, &registry, &of_job, &events, workers, resume));
     };
     let joined = SystemThreads.spawn("flott-job", Box::new(body)).map_err(raise)?;
     let mut interrupted = None;
@@ -67,6 +73,7 @@ fn run(
     control: &JobControl,
     events: &Receiver<MasterEvent>,
     workers: Option<Workers>,
+    resume: bool,
 ) -> Result<JobEnd> {
     let job = JobGraph::of(graph)?;
     let directory = job.config.get(&CHECKPOINT_DIR)?;
@@ -79,7 +86,7 @@ fn run(
         threads: Arc::new(SystemThreads),
         store,
         from: None,
-        resume: false,
+        resume,
         allow_non_restored: false,
         notes: Box::new(tell),
     };

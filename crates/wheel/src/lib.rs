@@ -30,20 +30,26 @@ mod _engine {
     const SEAT_VARIABLE: &str = flott_runtime::processes::SEAT_VARIABLE;
 
     /// Runs the plan of these bytes to its end. `workers`: a `flott._workers.Workers`, or `None` for no process but
-    /// this one.
+    /// this one. `resume`: from the newest checkpoint in its directory, if there is one.
     #[pyfunction]
-    #[pyo3(signature = (plan, workers = None))]
-    fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>) -> PyResult<()> {
-        job::execute(py, plan, workers).map(drop)
+    #[pyo3(signature = (plan, workers = None, resume = false))]
+    fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, resume: bool) -> PyResult<()> {
+        job::execute(py, plan, workers, resume).map(drop)
     }
 
     /// As `execute`. Returns the values of the type (JSON) that the plan's sink `collect` has seen.
     #[pyfunction]
-    #[pyo3(signature = (plan, of, workers = None))]
-    fn collect<'py>(py: Python<'py>, plan: &[u8], of: &str, workers: Option<Workers>) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (plan, of, workers = None, resume = false))]
+    fn collect<'py>(
+        py: Python<'py>,
+        plan: &[u8],
+        of: &str,
+        workers: Option<Workers>,
+        resume: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
         let values = PyList::empty(py);
         let of = read_type(of).map_err(|e| flott_python::raise(&e))?;
-        for batch in job::execute(py, plan, workers)? {
+        for batch in job::execute(py, plan, workers, resume)? {
             let part = flott_python::to_python(py, batch.columns(), batch.num_rows(), &of);
             values.call_method1("extend", (part.map_err(|e| flott_python::raise(&e))?,))?;
         }

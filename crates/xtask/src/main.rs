@@ -49,8 +49,7 @@ fn tidy(write: bool) -> Result<ExitCode, String> {
     if write {
         let page = tidy::redraw_crate_graph(&tree)?;
         let path = root.join(tidy::ARCHITECTURE);
-        std::fs::write(&path, &page)
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        std::fs::write(&path, &page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         tree.insert(tidy::ARCHITECTURE, page);
     }
     let findings = tidy::check(&tree);
@@ -58,11 +57,7 @@ fn tidy(write: bool) -> Result<ExitCode, String> {
         println!("{finding}");
     }
     if findings.is_empty() {
-        println!(
-            "tidy: {} files, {} rules, clean",
-            tree.len(),
-            tidy::RULES.len()
-        );
+        println!("tidy: {} files, {} rules, clean", tree.len(), tidy::RULES.len());
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("tidy: {} findings in {} files", findings.len(), tree.len());
@@ -75,24 +70,16 @@ fn bench(args: &[String]) -> Result<ExitCode, String> {
         .args(args)
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The nearest folder upwards with a workspace manifest. Asked at run time and not compiled in: one target folder may
 /// serve several checkouts.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a chore acts on the checkout it is started in"
-)]
+#[expect(clippy::disallowed_methods, reason = "a chore acts on the checkout it is started in")]
 fn workspace_root() -> Result<PathBuf, String> {
     let here = std::env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
     let is_root = |folder: &&Path| {
-        std::fs::read_to_string(folder.join("Cargo.toml"))
-            .is_ok_and(|manifest| manifest.contains("[workspace]"))
+        std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|manifest| manifest.contains("[workspace]"))
     };
     here.ancestors()
         .find(is_root)

@@ -15,9 +15,11 @@ class StreamExecutionEnvironment:
     2
     """
 
-    #: How many processes beside this one run tasks (`python -m flott.worker`); not in PyFlink. A task of an operator
-    #: of parallelism p runs in one of them or in this one: with 0 all do here, with n each has about p / (n + 1).
+    #: How many processes beside this one run tasks (`python -m flott.worker`); not in PyFlink. They and this one share
+    #: the tasks of each operator evenly, so that a parallelism of at least `python_workers + 1` makes use of all.
     python_workers = 0
+    #: Whether jobs go on from the newest checkpoint in `execution.checkpointing.dir`, if there is one; not in PyFlink.
+    resume = False
 
     def __init__(self):
         self._nodes, self._options, self._parallelism = [], {}, 1
@@ -78,12 +80,12 @@ class StreamExecutionEnvironment:
         """Runs the program to its end."""
         from flott import _engine
 
-        _engine.execute(self._take_plan(job_name), self._workers())
+        _engine.execute(self._take_plan(job_name), self._workers(), self.resume)
 
     def _collect(self, job_name, of):
         from flott import _engine
 
-        return _engine.collect(self._take_plan(job_name), of._to_json(), self._workers())
+        return _engine.collect(self._take_plan(job_name), of._to_json(), self._workers(), self.resume)
 
     def _workers(self):
         return Workers(self.python_workers) if self.python_workers else None

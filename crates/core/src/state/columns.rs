@@ -100,7 +100,8 @@ fn encode_sequence<'a, V: StateValue>(values: impl Iterator<Item = &'a V>, out: 
         let at = out.len();
         out.extend([0; 4]);
         value.encode(out)?;
-        let length = u32::try_from(out.len() - at - 4).map_err(|_| Error::user("a state value is larger than 4 GiB"))?;
+        let length =
+            u32::try_from(out.len() - at - 4).map_err(|_| Error::user("a state value is larger than 4 GiB"))?;
         out[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{DataType, TimeUnit};
-use flott_core::key::{canonical_float, is_one_word_key, key_words};
+use flott_core::key::{canonical_float, hash_of_word, is_one_word_key, key_words};
 use flott_core::{ErrorDomain, KeyCodec, hash_keys};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -185,6 +185,12 @@ fn bytes_compare_as_keys_do_and_decode_to_them() {
             let of_words = codec.columns_of_words(&words, columns[0].logical_nulls()).unwrap();
             assert_eq!(of_words[0].data_type(), &key_types[0]);
             assert_eq!(rows(&codec, &of_words), bytes, "{key_types:?}, seed {seed}");
+            let nulls = columns[0].logical_nulls();
+            let is_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            let of_words: Vec<_> = words.iter().enumerate().map(|(row, w)| hash_of_word(*w, is_null(row))).collect();
+            assert_eq!(of_words, *hashes, "{key_types:?}, seed {seed}");
+            let rest = columns[0].slice(5, columns[0].len() - 5);
+            assert_eq!(key_words(&[rest]).unwrap()[..], words[5..], "{key_types:?}, seed {seed}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One job, run in every way: the result is always that of a plain loop over its rows.
 
+mod finish;
 mod flow;
 mod graphs;
 mod held;

@@ -453,7 +453,10 @@ fn what_cannot_be_made_in_a_worker_is_told_whole() {
     let spec = Spec::new("pickky", &()).unwrap();
     graph.job.vertices[1].chain[0].node.kind = NodeKind::Operator(spec);
     let ran = run(graph, folder.path(), "", None, |_, _| (), |_| ());
-    assert_eq!(ran.end.unwrap_err().to_string(), "there is no operator 'pickky'; did you mean 'picky'? (operator picky)");
+    assert_eq!(
+        ran.end.unwrap_err().to_string(),
+        "there is no operator 'pickky'; did you mean 'picky'? (operator picky)"
+    );
 }
 
 #[test]

@@ -29,7 +29,11 @@ fn input(seed: u64) -> Vec<(i64, i64, i64)> {
     let mut rows = Vec::new();
     for _ in 0..ROWS {
         latest += random.random_range(0..3);
-        rows.push((random.random_range(0..20), latest - random.random_range(0..BEHIND_MS), random.random_range(0..100)));
+        rows.push((
+            random.random_range(0..20),
+            latest - random.random_range(0..BEHIND_MS),
+            random.random_range(0..100),
+        ));
     }
     rows
 }

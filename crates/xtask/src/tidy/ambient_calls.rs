@@ -48,35 +48,23 @@ const SWITCHES: &[(&str, bool)] = &[
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let finding = |message: String| Finding::new(FILE, 1, message);
     let Some(text) = tree.get(FILE) else {
-        return vec![finding(
-            "missing: it bans ambient time, randomness, threads and environment".to_owned(),
-        )];
+        return vec![finding("missing: it bans ambient time, randomness, threads and environment".to_owned())];
     };
     let settings: Table = match text.parse() {
         Ok(settings) => settings,
         Err(error) => return vec![finding(format!("cannot be read: {error}"))],
     };
     let reason_of = |call: &str| {
-        let rows = settings
-            .get("disallowed-methods")
-            .and_then(Value::as_array)?;
-        let row = rows
-            .iter()
-            .find(|row| row.get("path").and_then(Value::as_str) == Some(call))?;
-        Some(
-            row.get("reason")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        )
+        let rows = settings.get("disallowed-methods").and_then(Value::as_array)?;
+        let row = rows.iter().find(|row| row.get("path").and_then(Value::as_str) == Some(call))?;
+        Some(row.get("reason").and_then(Value::as_str).unwrap_or_default())
     };
     let mut findings = Vec::new();
     for (call, replacement) in BANNED {
         match reason_of(call) {
             None => findings.push(finding(format!("`{call}` must stay in disallowed-methods"))),
             Some(reason) if !reason.contains(replacement) => {
-                findings.push(finding(format!(
-                    "the reason of `{call}` must name its replacement, `{replacement}`"
-                )));
+                findings.push(finding(format!("the reason of `{call}` must name its replacement, `{replacement}`")));
             }
             Some(_) => {}
         }

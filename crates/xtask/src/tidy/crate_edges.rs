@@ -18,10 +18,7 @@ pub(super) struct Tier {
 }
 
 pub(super) const TIERS: &[Tier] = &[
-    Tier {
-        name: "words",
-        crates: &[("core", May::Name(&[]))],
-    },
+    Tier { name: "words", crates: &[("core", May::Name(&[]))] },
     Tier {
         name: "parts",
         crates: &[
@@ -35,10 +32,7 @@ pub(super) const TIERS: &[Tier] = &[
         name: "plans",
         crates: &[
             ("plan", May::Name(&["core"])),
-            (
-                "datastream",
-                May::Name(&["core", "plan", "datastream-derive"]),
-            ),
+            ("datastream", May::Name(&["core", "plan", "datastream-derive"])),
             ("datastream-derive", May::Name(&[])),
             ("sql", May::Name(&["core", "plan", "operators"])),
             ("python", May::Name(&["core", "plan"])),
@@ -49,14 +43,8 @@ pub(super) const TIERS: &[Tier] = &[
         crates: &[
             ("checkpoint", May::Name(&["core", "plan"])),
             ("runtime", May::Name(&["core", "plan", "checkpoint"])),
-            (
-                "cluster",
-                May::Name(&["core", "plan", "runtime", "checkpoint"]),
-            ),
-            (
-                "web",
-                May::Name(&["core", "plan", "runtime", "checkpoint", "cluster"]),
-            ),
+            ("cluster", May::Name(&["core", "plan", "runtime", "checkpoint"])),
+            ("web", May::Name(&["core", "plan", "runtime", "checkpoint", "cluster"])),
         ],
     },
     Tier {
@@ -75,23 +63,13 @@ pub(super) const TIERS: &[Tier] = &[
 const TABLE: &str = "the table in crates/xtask/src/tidy/crate_edges.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.crate_manifests()
-        .flat_map(|(folder, path, text)| check_crate(folder, path, text))
-        .collect()
+    tree.crate_manifests().flat_map(|(folder, path, text)| check_crate(folder, path, text)).collect()
 }
 
 fn check_crate(folder: &str, path: &str, text: &str) -> Vec<Finding> {
-    let row = TIERS.iter().flat_map(|tier| {
-        tier.crates
-            .iter()
-            .map(move |(name, may)| (tier, *name, may))
-    });
+    let row = TIERS.iter().flat_map(|tier| tier.crates.iter().map(move |(name, may)| (tier, *name, may)));
     let Some((tier, _, may)) = row.into_iter().find(|(_, name, _)| *name == folder) else {
-        return vec![Finding::new(
-            path,
-            1,
-            format!("crate `{folder}` has no tier: give it a row in {TABLE}"),
-        )];
+        return vec![Finding::new(path, 1, format!("crate `{folder}` has no tier: give it a row in {TABLE}"))];
     };
     let May::Name(allowed) = may else {
         return Vec::new();
@@ -99,31 +77,18 @@ fn check_crate(folder: &str, path: &str, text: &str) -> Vec<Finding> {
     let dependencies = match dependencies(text) {
         Ok(dependencies) => dependencies,
         Err(error) => {
-            return vec![Finding::new(
-                path,
-                1,
-                format!("cannot read this manifest: {error}"),
-            )];
+            return vec![Finding::new(path, 1, format!("cannot read this manifest: {error}"))];
         }
     };
-    let forbidden = dependencies
-        .iter()
-        .filter(|dependency| dependency.kind != Kind::Dev)
-        .filter_map(|dependency| {
-            let ours = our_crate(&dependency.package)?;
-            (!allowed.contains(&ours)).then_some((ours, dependency.line))
-        });
-    let allowed = if allowed.is_empty() {
-        "nothing of ours".to_owned()
-    } else {
-        format!("`{}`", allowed.join("`, `"))
-    };
+    let forbidden = dependencies.iter().filter(|dependency| dependency.kind != Kind::Dev).filter_map(|dependency| {
+        let ours = our_crate(&dependency.package)?;
+        (!allowed.contains(&ours)).then_some((ours, dependency.line))
+    });
+    let allowed = if allowed.is_empty() { "nothing of ours".to_owned() } else { format!("`{}`", allowed.join("`, `")) };
     forbidden
         .map(|(ours, line)| {
             let tier = tier.name;
-            let message = format!(
-                "`{folder}` ({tier}) may not depend on `{ours}`: {TABLE} allows it {allowed}"
-            );
+            let message = format!("`{folder}` ({tier}) may not depend on `{ours}`: {TABLE} allows it {allowed}");
             Finding::new(path, line, message)
         })
         .collect()

@@ -19,37 +19,24 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let finding = |line, message: &str| vec![Finding::new(ARCHITECTURE, line, message)];
     let Some(page) = tree.get(ARCHITECTURE) else {
-        return finding(
-            1,
-            "missing: write the page with the two crate graph markers in it",
-        );
+        return finding(1, "missing: write the page with the two crate graph markers in it");
     };
     let Some((before, drawn, _)) = split(page) else {
-        let how = format!(
-            "no room for the crate graph: put the lines `{START}` and `{END}` where it belongs"
-        );
+        let how = format!("no room for the crate graph: put the lines `{START}` and `{END}` where it belongs");
         return finding(1, &format!("{how}, then run `cargo xtask tidy --write`"));
     };
     if drawn.trim() == draw(&graph(tree)).trim() {
         return Vec::new();
     }
-    finding(
-        before.lines().count() + 1,
-        "the crate graph is not that of the manifests: run `cargo xtask tidy --write`",
-    )
+    finding(before.lines().count() + 1, "the crate graph is not that of the manifests: run `cargo xtask tidy --write`")
 }
 
 /// ARCHITECTURE.md with the graph of today.
 pub(crate) fn redraw_crate_graph(tree: &Tree) -> Result<String, String> {
-    let page = tree
-        .get(ARCHITECTURE)
-        .ok_or_else(|| format!("{ARCHITECTURE} is missing"))?;
-    let (before, _, after) = split(page)
-        .ok_or_else(|| format!("{ARCHITECTURE} lacks the lines `{START}` and `{END}`"))?;
-    Ok(format!(
-        "{before}{START}\n\n{}\n{END}{after}",
-        draw(&graph(tree))
-    ))
+    let page = tree.get(ARCHITECTURE).ok_or_else(|| format!("{ARCHITECTURE} is missing"))?;
+    let (before, _, after) =
+        split(page).ok_or_else(|| format!("{ARCHITECTURE} lacks the lines `{START}` and `{END}`"))?;
+    Ok(format!("{before}{START}\n\n{}\n{END}{after}", draw(&graph(tree))))
 }
 
 /// The page before the markers, between them, and after them.
@@ -63,11 +50,8 @@ fn graph(tree: &Tree) -> Graph {
     tree.crate_manifests()
         .map(|(folder, _, text)| {
             let dependencies = dependencies(text).unwrap_or_default();
-            let ours = dependencies
-                .iter()
-                .filter(|dependency| dependency.kind != Kind::Dev);
-            let ours =
-                ours.filter_map(|dependency| our_crate(&dependency.package).map(str::to_owned));
+            let ours = dependencies.iter().filter(|dependency| dependency.kind != Kind::Dev);
+            let ours = ours.filter_map(|dependency| our_crate(&dependency.package).map(str::to_owned));
             (folder.to_owned(), ours.collect())
         })
         .collect()
@@ -75,17 +59,11 @@ fn graph(tree: &Tree) -> Graph {
 
 fn draw(graph: &Graph) -> String {
     let mut picture = vec!["```mermaid".to_owned(), "graph TD".to_owned()];
-    let mut table = vec![
-        "| tier | crate | depends on |".to_owned(),
-        "|---|---|---|".to_owned(),
-    ];
+    let mut table = vec!["| tier | crate | depends on |".to_owned(), "|---|---|---|".to_owned()];
     let (mut subgraphs, mut arrows) = (Vec::new(), Vec::new());
     for tier in TIERS {
         let is_edge = tier.name == "edges";
-        let known = tier
-            .crates
-            .iter()
-            .filter_map(|(name, _)| graph.get_key_value(*name));
+        let known = tier.crates.iter().filter_map(|(name, _)| graph.get_key_value(*name));
         let known: BTreeMap<_, _> = known.collect();
         if !is_edge && !known.is_empty() {
             subgraphs.push(format!("  subgraph {}", tier.name));

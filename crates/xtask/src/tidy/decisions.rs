@@ -7,24 +7,14 @@ const FOLDER: &str = "docs/decisions/";
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = 0;
-    let names = tree
-        .iter()
-        .filter_map(|(path, _)| Some((path, path.strip_prefix(FOLDER)?.strip_suffix(".md")?)));
+    let names = tree.iter().filter_map(|(path, _)| Some((path, path.strip_prefix(FOLDER)?.strip_suffix(".md")?)));
     for (path, name) in names.filter(|(_, name)| *name != "README") {
         let Some(number) = number(name) else {
-            findings.push(Finding::new(
-                path,
-                1,
-                "name a decision record NNNN-what-was-decided.md",
-            ));
+            findings.push(Finding::new(path, 1, "name a decision record NNNN-what-was-decided.md"));
             continue;
         };
         if number == last {
-            findings.push(Finding::new(
-                path,
-                1,
-                format!("decision {number:04} exists already: take the next number"),
-            ));
+            findings.push(Finding::new(path, 1, format!("decision {number:04} exists already: take the next number")));
         } else if number != last + 1 {
             findings.push(Finding::new(
                 path,
@@ -39,9 +29,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn number(name: &str) -> Option<u32> {
     let (digits, title) = name.split_once('-')?;
-    let title_is_plain = !title.is_empty()
-        && title
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let title_is_plain =
+        !title.is_empty() && title.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     (digits.len() == 4 && title_is_plain).then(|| digits.parse().ok())?
 }

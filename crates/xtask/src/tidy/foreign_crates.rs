@@ -14,43 +14,20 @@ struct Family {
 }
 
 const FAMILIES: &[Family] = &[
-    Family {
-        what: "DataFusion",
-        crates: &["datafusion"],
-        may_name: &["sql", "operators"],
-    },
-    Family {
-        what: "PyO3",
-        crates: &["pyo3"],
-        may_name: &["python", "wheel"],
-    },
+    Family { what: "DataFusion", crates: &["datafusion"], may_name: &["sql", "operators"] },
+    Family { what: "PyO3", crates: &["pyo3"], may_name: &["python", "wheel"] },
     Family {
         what: "HTTP",
-        crates: &[
-            "axum",
-            "hyper",
-            "reqwest",
-            "ureq",
-            "actix",
-            "warp",
-            "tower-http",
-        ],
+        crates: &["axum", "hyper", "reqwest", "ureq", "actix", "warp", "tower-http"],
         may_name: &["web"],
     },
-    Family {
-        what: "gRPC",
-        crates: &["tonic", "prost"],
-        may_name: &["cluster"],
-    },
+    Family { what: "gRPC", crates: &["tonic", "prost"], may_name: &["cluster"] },
 ];
 
 impl Family {
     fn holds(&self, package: &str) -> bool {
-        let starts_with = |name: &str| {
-            package
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        };
+        let starts_with =
+            |name: &str| package.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
         self.crates.iter().any(|name| starts_with(name))
     }
 }
@@ -75,13 +52,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn judge(folder: &str, path: &str, line: usize, package: &str) -> Option<Finding> {
-    let family = FAMILIES
-        .iter()
-        .find(|family| family.holds(package) && !family.may_name.contains(&folder))?;
+    let family = FAMILIES.iter().find(|family| family.holds(package) && !family.may_name.contains(&folder))?;
     let (what, places) = (family.what, family.may_name.join("`, `"));
-    Some(Finding::new(
-        path,
-        line,
-        format!("`{package}`: only `{places}` may name {what}, not `{folder}`"),
-    ))
+    Some(Finding::new(path, line, format!("`{package}`: only `{places}` may name {what}, not `{folder}`")))
 }

@@ -14,20 +14,10 @@ const HOSTS: &[(&str, &str)] = &[
     ("maven.apache", ".org"),
     ("maven", ".org"),
 ];
-const FOLDERS: &[(&str, &str)] = &[
-    ("/root", "/"),
-    ("/work", "/"),
-    ("/home", "/"),
-    ("/Users", "/"),
-];
+const FOLDERS: &[(&str, &str)] = &[("/root", "/"), ("/work", "/"), ("/home", "/"), ("/Users", "/")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let join = |halves: &[(&str, &str)]| {
-        halves
-            .iter()
-            .map(|(a, b)| format!("{a}{b}"))
-            .collect::<Vec<_>>()
-    };
+    let join = |halves: &[(&str, &str)]| halves.iter().map(|(a, b)| format!("{a}{b}")).collect::<Vec<_>>();
     let (hosts, folders) = (join(HOSTS), join(FOLDERS));
     let mut findings = Vec::new();
     for (path, text) in tree.iter() {
@@ -37,9 +27,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::new(path, index + 1, message));
             }
             if let Some(folder) = folders.iter().find(|folder| starts_a_path(line, folder)) {
-                let message = format!(
-                    "`{folder}` is a folder of one machine: write a path relative to the repository"
-                );
+                let message = format!("`{folder}` is a folder of one machine: write a path relative to the repository");
                 findings.push(Finding::new(path, index + 1, message));
             }
         }
@@ -49,7 +37,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 /// `/x/` at the start of a path, not in the middle of one such as `target/x/` or `$DIR/x/`.
 fn starts_a_path(line: &str, folder: &str) -> bool {
-    let inside =
-        |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_-.)}]>*~".contains(c));
+    let inside = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_-.)}]>*~".contains(c));
     line.match_indices(folder).any(|(i, _)| !inside(&line[..i]))
 }

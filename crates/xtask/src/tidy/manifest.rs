@@ -23,9 +23,7 @@ pub(super) struct Dependency {
 
 /// All dependencies of a manifest, or why it cannot be read. A manifest that cargo reads too never fails here.
 pub(super) fn dependencies(text: &str) -> Result<Vec<Dependency>, String> {
-    let manifest: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let manifest: Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     let mut found = Vec::new();
     collect(&manifest, "", text, &mut found);
     for (target, tables) in subtable(&manifest, "target").into_iter().flatten() {
@@ -33,26 +31,14 @@ pub(super) fn dependencies(text: &str) -> Result<Vec<Dependency>, String> {
             collect(tables, &format!("target.{target}."), text, &mut found);
         }
     }
-    if let Some(rows) =
-        subtable(&manifest, "workspace").and_then(|workspace| subtable(workspace, "dependencies"))
-    {
-        collect_rows(
-            rows,
-            "workspace.dependencies",
-            Kind::Workspace,
-            text,
-            &mut found,
-        );
+    if let Some(rows) = subtable(&manifest, "workspace").and_then(|workspace| subtable(workspace, "dependencies")) {
+        collect_rows(rows, "workspace.dependencies", Kind::Workspace, text, &mut found);
     }
     Ok(found)
 }
 
 fn collect(tables: &Table, prefix: &str, text: &str, found: &mut Vec<Dependency>) {
-    let kinds = [
-        ("dependencies", Kind::Normal),
-        ("build-dependencies", Kind::Build),
-        ("dev-dependencies", Kind::Dev),
-    ];
+    let kinds = [("dependencies", Kind::Normal), ("build-dependencies", Kind::Build), ("dev-dependencies", Kind::Dev)];
     for (name, kind) in kinds {
         if let Some(rows) = subtable(tables, name) {
             collect_rows(rows, &format!("{prefix}{name}"), kind, text, found);
@@ -62,17 +48,8 @@ fn collect(tables: &Table, prefix: &str, text: &str, found: &mut Vec<Dependency>
 
 fn collect_rows(rows: &Table, section: &str, kind: Kind, text: &str, found: &mut Vec<Dependency>) {
     for (key, value) in rows {
-        let package = value
-            .get("package")
-            .and_then(Value::as_str)
-            .unwrap_or(key)
-            .to_owned();
-        found.push(Dependency {
-            package,
-            kind,
-            line: line_of(text, section, key),
-            value: value.clone(),
-        });
+        let package = value.get("package").and_then(Value::as_str).unwrap_or(key).to_owned();
+        found.push(Dependency { package, kind, line: line_of(text, section, key), value: value.clone() });
     }
 }
 
@@ -86,18 +63,12 @@ fn line_of(text: &str, section: &str, key: &str) -> usize {
     let (section, own_section) = (plain(section), plain(&format!("{section}.{key}")));
     let mut current = String::new();
     for (index, line) in text.lines().enumerate() {
-        if let Some(header) = line
-            .trim()
-            .strip_prefix('[')
-            .and_then(|rest| rest.split(']').next())
-        {
+        if let Some(header) = line.trim().strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             current = plain(header);
             if current == own_section {
                 return index + 1;
             }
-        } else if current == section
-            && line.split(['=', '.']).next().map(plain).as_deref() == Some(key)
-        {
+        } else if current == section && line.split(['=', '.']).next().map(plain).as_deref() == Some(key) {
             return index + 1;
         }
     }

@@ -35,54 +35,18 @@ pub(crate) struct Rule {
 }
 
 pub(crate) const RULES: &[Rule] = &[
-    Rule {
-        name: "ambient_calls",
-        check: ambient_calls::check,
-    },
-    Rule {
-        name: "crate_edges",
-        check: crate_edges::check,
-    },
-    Rule {
-        name: "crate_graph",
-        check: crate_graph::check,
-    },
-    Rule {
-        name: "decisions",
-        check: decisions::check,
-    },
-    Rule {
-        name: "file_length",
-        check: file_length::check,
-    },
-    Rule {
-        name: "foreign_crates",
-        check: foreign_crates::check,
-    },
-    Rule {
-        name: "machine_names",
-        check: machine_names::check,
-    },
-    Rule {
-        name: "module_docs",
-        check: module_docs::check,
-    },
-    Rule {
-        name: "no_executor",
-        check: no_executor::check,
-    },
-    Rule {
-        name: "no_panics",
-        check: no_panics::check,
-    },
-    Rule {
-        name: "operator_tables",
-        check: operator_tables::check,
-    },
-    Rule {
-        name: "version_table",
-        check: version_table::check,
-    },
+    Rule { name: "ambient_calls", check: ambient_calls::check },
+    Rule { name: "crate_edges", check: crate_edges::check },
+    Rule { name: "crate_graph", check: crate_graph::check },
+    Rule { name: "decisions", check: decisions::check },
+    Rule { name: "file_length", check: file_length::check },
+    Rule { name: "foreign_crates", check: foreign_crates::check },
+    Rule { name: "machine_names", check: machine_names::check },
+    Rule { name: "module_docs", check: module_docs::check },
+    Rule { name: "no_executor", check: no_executor::check },
+    Rule { name: "no_panics", check: no_panics::check },
+    Rule { name: "operator_tables", check: operator_tables::check },
+    Rule { name: "version_table", check: version_table::check },
 ];
 
 /// Something that breaks a rule, where it does, and what to do about it.
@@ -95,11 +59,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 

@@ -3,11 +3,7 @@
 use super::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let opens_well = |text: &str| {
-        text.lines()
-            .find(|line| !line.trim().is_empty())
-            .is_some_and(says_something)
-    };
+    let opens_well = |text: &str| text.lines().find(|line| !line.trim().is_empty()).is_some_and(says_something);
     tree.rust_files()
         .filter(|(path, _)| path.starts_with("crates/") && path.contains("/src/"))
         .filter(|(_, text)| !opens_well(text))
@@ -19,6 +15,5 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn says_something(line: &str) -> bool {
-    line.strip_prefix("//!")
-        .is_some_and(|words| !words.trim().is_empty())
+    line.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty())
 }

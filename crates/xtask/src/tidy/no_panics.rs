@@ -12,14 +12,11 @@ const EXEMPT: &[&str] = &["testing", "bench", "xtask"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let shipped = |path: &str| {
-        crate_of(path).is_some_and(|folder| !EXEMPT.contains(&folder)) && !is_test(path)
-    };
+    let shipped = |path: &str| crate_of(path).is_some_and(|folder| !EXEMPT.contains(&folder)) && !is_test(path);
     for (path, text) in tree.rust_files().filter(|(path, _)| shipped(path)) {
         for (index, line) in without_test_items(&code_only(text)).lines().enumerate() {
             for word in FORBIDDEN.iter().filter(|word| contains_word(line, word)) {
-                let message =
-                    format!("`{word}` outside tests: return an error that says whose fault it is");
+                let message = format!("`{word}` outside tests: return an error that says whose fault it is");
                 findings.push(Finding::new(path, index + 1, message));
             }
         }

@@ -20,19 +20,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let missing = match tree.get(&table) {
             None => "is missing".to_owned(),
             Some(rows) if rows.trim().is_empty() => "is empty".to_owned(),
-            Some(rows) => match ["snapshot", "restore"]
-                .iter()
-                .find(|word| !rows.contains(**word))
-            {
+            Some(rows) => match ["snapshot", "restore"].iter().find(|word| !rows.contains(**word)) {
                 Some(word) => format!("never does a {word}"),
                 None => continue,
             },
         };
-        findings.push(Finding::new(
-            path,
-            line,
-            format!("operator `{name}`: its table {table} {missing}"),
-        ));
+        findings.push(Finding::new(path, line, format!("operator `{name}`: its table {table} {missing}")));
     }
     findings
 }

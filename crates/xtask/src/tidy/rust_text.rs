@@ -13,11 +13,7 @@ pub(super) fn code_only(text: &str) -> String {
             code.push(chars[at]);
             at += 1;
         } else {
-            code.extend(
-                chars[at..end]
-                    .iter()
-                    .map(|c| if *c == '\n' { '\n' } else { ' ' }),
-            );
+            code.extend(chars[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
             at = end;
         }
     }
@@ -40,9 +36,7 @@ fn end_of_blank(chars: &[char], at: usize) -> usize {
 }
 
 fn find(chars: &[char], from: usize, holds: impl Fn(&[char]) -> bool) -> usize {
-    (from..chars.len())
-        .find(|&i| holds(&chars[i..]))
-        .unwrap_or(chars.len())
+    (from..chars.len()).find(|&i| holds(&chars[i..])).unwrap_or(chars.len())
 }
 
 fn end_of_block_comment(chars: &[char], at: usize) -> usize {
@@ -75,19 +69,13 @@ fn end_of_raw_string(chars: &[char], at: usize) -> Option<usize> {
     if chars.get(open) != Some(&'"') {
         return None;
     }
-    let closes = |rest: &[char]| {
-        rest[0] == '"' && rest[1..].iter().take_while(|c| **c == '#').count() >= hashes
-    };
+    let closes = |rest: &[char]| rest[0] == '"' && rest[1..].iter().take_while(|c| **c == '#').count() >= hashes;
     Some(find(chars, open + 1, closes) + 1 + hashes)
 }
 
 /// Whether the letter at `at` goes on with a name: the `r` of `for`, but not that of `br"…"`.
 fn continues_identifier(chars: &[char], at: usize) -> bool {
-    let word = chars[..at]
-        .iter()
-        .rev()
-        .take_while(|c| is_word(**c))
-        .collect::<String>();
+    let word = chars[..at].iter().rev().take_while(|c| is_word(**c)).collect::<String>();
     !matches!(word.as_str(), "" | "b" | "c")
 }
 
@@ -104,11 +92,7 @@ pub(super) fn without_test_items(code: &str) -> String {
         kept.push_str(&rest[..start]);
         let item = &rest[start..];
         let end = end_of_item(item);
-        kept.extend(
-            item[..end]
-                .chars()
-                .map(|c| if c == '\n' { '\n' } else { ' ' }),
-        );
+        kept.extend(item[..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         rest = &item[end..];
     }
     kept + rest
@@ -135,13 +119,9 @@ pub(super) fn path_heads(code: &str) -> Vec<(usize, &str)> {
     for (index, line) in code.lines().enumerate() {
         let mut from = 0;
         while let Some(start) = line[from..].find(is_word).map(|i| from + i) {
-            let length = line[start..]
-                .find(|c| !is_word(c))
-                .unwrap_or(line.len() - start);
+            let length = line[start..].find(|c| !is_word(c)).unwrap_or(line.len() - start);
             let (before, after) = (line[..start].trim_end(), &line[start + length..]);
-            let continues = before
-                .strip_suffix("::")
-                .is_some_and(|owner| owner.ends_with(|c| is_word(c) || c == '>'));
+            let continues = before.strip_suffix("::").is_some_and(|owner| owner.ends_with(|c| is_word(c) || c == '>'));
             let opener = before.trim_end_matches("::").trim_end();
             let imported = ends_with_word(opener, "use") || ends_with_word(opener, "extern crate");
             if !continues && (imported || after.starts_with("::")) {
@@ -154,21 +134,16 @@ pub(super) fn path_heads(code: &str) -> Vec<(usize, &str)> {
 }
 
 fn ends_with_word(text: &str, word: &str) -> bool {
-    text.strip_suffix(word)
-        .is_some_and(|before| !before.ends_with(is_word))
+    text.strip_suffix(word).is_some_and(|before| !before.ends_with(is_word))
 }
 
 /// The numbers of the lines of code that hold `word`, not as part of a longer name.
 pub(super) fn lines_with<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.lines()
-        .enumerate()
-        .filter(|(_, line)| contains_word(line, word))
-        .map(|(index, _)| index + 1)
+    code.lines().enumerate().filter(|(_, line)| contains_word(line, word)).map(|(index, _)| index + 1)
 }
 
 pub(super) fn contains_word(line: &str, word: &str) -> bool {
     let starts_inside = |before: &str| word.starts_with(is_word) && before.ends_with(is_word);
     let ends_inside = |after: &str| word.ends_with(is_word) && after.starts_with(is_word);
-    line.match_indices(word)
-        .any(|(i, _)| !starts_inside(&line[..i]) && !ends_inside(&line[i + word.len()..]))
+    line.match_indices(word).any(|(i, _)| !starts_inside(&line[..i]) && !ends_inside(&line[i + word.len()..]))
 }

@@ -17,10 +17,7 @@ fn load(fixture: &str) -> Tree {
 }
 
 fn print(findings: &[Finding]) -> String {
-    findings
-        .iter()
-        .map(|finding| format!("{finding}\n"))
-        .collect()
+    findings.iter().map(|finding| format!("{finding}\n")).collect()
 }
 
 #[test]
@@ -41,24 +38,16 @@ fn the_clean_fixture_passes_every_rule() {
 
 #[test]
 fn each_fixture_belongs_to_a_rule() {
-    let entries = fs::read_dir(FIXTURES)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(FIXTURES).unwrap().map(|entry| entry.unwrap().path());
     let folders: BTreeSet<_> = entries.filter(|path| path.is_dir()).collect();
     let rules = RULES.iter().map(|rule| rule.name).chain(["clean"]);
-    assert_eq!(
-        folders,
-        rules.map(|name| Path::new(FIXTURES).join(name)).collect()
-    );
+    assert_eq!(folders, rules.map(|name| Path::new(FIXTURES).join(name)).collect());
 }
 
 #[test]
 fn a_registry_host_is_a_finding() {
     let mut tree = Tree::default();
-    tree.insert(
-        "docs/install.md",
-        ["from https://", "crates", ".io", "/"].concat(),
-    );
+    tree.insert("docs/install.md", ["from https://", "crates", ".io", "/"].concat());
     assert_eq!(super::machine_names::check(&tree).len(), 1);
 }
 
@@ -80,10 +69,7 @@ fn comments_literals_and_test_items_are_blank() {
     );
     let code = without_test_items(&code_only(text));
     let words: Vec<_> = code.split_whitespace().collect();
-    assert_eq!(
-        words.join(" "),
-        "let a = ; let b = ; let c = ; let d = ; let e: &'a str = f; g fn j() {}"
-    );
+    assert_eq!(words.join(" "), "let a = ; let b = ; let c = ; let d = ; let e: &'a str = f; g fn j() {}");
     assert_eq!(code.lines().count(), text.lines().count());
 }
 

@@ -7,12 +7,7 @@ use std::path::Path;
 /// Hidden folders that are ours; every other one (version control, editors, environments) is skipped.
 const OUR_HIDDEN_FOLDERS: &[&str] = &[".cargo", ".ci"];
 /// Build output. Fixtures violate rules on purpose.
-const SKIPPED_FOLDERS: &[&str] = &[
-    "target",
-    "node_modules",
-    "__pycache__",
-    "crates/xtask/fixtures",
-];
+const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules", "__pycache__", "crates/xtask/fixtures"];
 const SKIPPED_FILES: &[&str] = &["Cargo.lock"];
 
 /// Path relative to the root (with `/` on every platform) to text.
@@ -38,15 +33,12 @@ impl Tree {
             let kind = entry.file_type().map_err(unreadable)?;
             if kind.is_dir() {
                 let hidden = name.starts_with('.') && !OUR_HIDDEN_FOLDERS.contains(&name.as_str());
-                let skipped = SKIPPED_FOLDERS
-                    .iter()
-                    .any(|skipped| *skipped == name || *skipped == path);
+                let skipped = SKIPPED_FOLDERS.iter().any(|skipped| *skipped == name || *skipped == path);
                 if !hidden && !skipped {
                     self.read_folder(&entry.path(), &format!("{path}/"))?;
                 }
             } else if kind.is_file() && !SKIPPED_FILES.contains(&name.as_str()) {
-                let bytes = fs::read(entry.path())
-                    .map_err(|error| format!("cannot read {path}: {error}"))?;
+                let bytes = fs::read(entry.path()).map_err(|error| format!("cannot read {path}: {error}"))?;
                 if let Ok(text) = String::from_utf8(bytes) {
                     self.insert(&path, text);
                 }
@@ -68,9 +60,7 @@ impl Tree {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// Every Rust file of the tree: (path, text).
@@ -89,7 +79,5 @@ impl Tree {
 
 /// The crate folder that a path lies in: `crates/plan/src/lib.rs` is of `plan`.
 pub(super) fn crate_of(path: &str) -> Option<&str> {
-    path.strip_prefix("crates/")?
-        .split_once('/')
-        .map(|(folder, _)| folder)
+    path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder)
 }
