@@ -25,7 +25,7 @@ pub trait Sink: Send + Sync {
     }
 }
 
-/// Writes the rows of one task.
+/// Writes the rows of one task. For a checkpoint it is called in this order: `flush`, `prepare_commit`, `snapshot`.
 pub trait SinkWriter: Send {
     /// Writes a batch.
     fn write(&mut self, batch: &Batch) -> Result<()>;

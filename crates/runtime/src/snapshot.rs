@@ -89,6 +89,8 @@ pub fn snapshot_chain(
     clock: Timestamp,
     splits: Option<Vec<SplitState>>,
 ) -> Result<PendingTaskSnapshot> {
+    // First, so that what a writer keeps is its state after it has handed these over.
+    let committables = chain.prepare_commit()?;
     let mut members = Vec::new();
     let mut nodes = Vec::new();
     if let Some(splits) = splits {
@@ -107,7 +109,6 @@ pub fn snapshot_chain(
         }
         nodes.push(node_state(node)?);
     }
-    let committables = chain.prepare_commit()?;
     let runtime = postcard::to_stdvec(&RuntimeState { clock, nodes })?;
     Ok(PendingTaskSnapshot { members, runtime, in_flight: Vec::new(), committables })
 }

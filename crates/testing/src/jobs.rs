@@ -170,6 +170,10 @@ impl SinkWriter for Writer {
         Ok(self.shared.held.load(Ordering::SeqCst).then_some(Wait::Waker))
     }
 
+    fn snapshot(&mut self) -> Result<Vec<Vec<u8>>> {
+        if self.rows.is_empty() { Ok(Vec::new()) } else { Err(Error::internal("a snapshot before prepare_commit")) }
+    }
+
     fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
         if self.rows.is_empty() {
             return Ok(Vec::new());

@@ -44,7 +44,7 @@ impl Operator for Tally {
 #[test]
 fn finish_is_called_once() {
     let mut restarts = 0;
-    for seed in 0..500 {
+    for seed in 0..300 {
         let (mut registry, sink) = (registry(), CommittingSink::default());
         sink.register(&mut registry, "sink");
         let tally = |_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::<Tally>::default() as Box<dyn Operator>);
@@ -56,26 +56,32 @@ fn finish_is_called_once() {
             ("restart-strategy.fixed-delay.attempts", "1000"),
         ];
         let mut graph = Graph::new(&options).unwrap();
-        let spec = SequenceConfig { from: 1, to: 200, splits: 1 }.spec().unwrap();
+        let spec = SequenceConfig { from: 1, to: 1000, splits: 1 }.spec().unwrap();
         let source = graph.add("source", NodeKind::Source { spec, watermarks: None }, &[], schema());
         let tally = NodeKind::Operator(Spec::new("tally", &()).unwrap());
         let tally = graph.add("tally", tally, &[(source, Partitioning::Global)], schema());
+        // Another source keeps the sink busy after the end.
+        let spec = SequenceConfig { from: -2000, to: -1, splits: 1 }.spec().unwrap();
+        let other = graph.add("other", NodeKind::Source { spec, watermarks: None }, &[], schema());
         let sink_node = NodeKind::Sink(Spec::new("sink", &()).unwrap());
-        graph.add("sink", sink_node, &[(tally, Partitioning::Rebalance)], schema());
+        let inputs = [(tally, Partitioning::Rebalance), (other, Partitioning::Rebalance)];
+        graph.add("sink", sink_node, &inputs, schema());
         let simulation = Simulation {
             seed,
             store: Box::new(InMemory::default()),
             from: None,
             trigger: None,
             failures_per_million: 40_000,
-            // The end takes a while, so that checkpoints fall into it.
-            slow: [1, 2].map(|vertex| (TaskId { vertex: VertexId(vertex), index: 0 }, 20)).into(),
-            max_steps: 100_000,
+            // Its end takes a while, so that checkpoints fall into it.
+            slow: [(TaskId { vertex: VertexId(1), index: 0 }, 20)].into(),
+            max_steps: 1_000_000,
         };
         let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, simulation).unwrap();
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
-        // 1 to 200 are 200 rows.
-        assert_eq!(sink.rows().unwrap(), ["200"], "seed {seed}: {:?}", ran.notes);
+        // 1 to 1000 are 1000 rows; the other source's numbers are below 0.
+        let rows = sink.rows().unwrap();
+        let tallies: Vec<&str> = rows.iter().map(String::as_str).filter(|row| !row.starts_with('-')).collect();
+        assert_eq!((tallies, rows.len()), (vec!["1000"], 2001), "seed {seed}: {:?}", ran.notes);
         restarts += ran.notes.iter().filter(|note| matches!(note, Note::Restarting(..))).count();
     }
     assert!(restarts > 500, "{restarts} restarts: the test is worth something only with many");
