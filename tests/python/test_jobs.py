@@ -22,6 +22,10 @@ def script(text, *arguments, **options):
     )
 
 
+# Programs of these tests are interrupted: they must not inherit that it is ignored, as it is for a job in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Jobs(unittest.TestCase):
     def test_word_count(self):
         lines = ["to be or not", "to be", "that is", "the question to"] * 500

@@ -28,6 +28,10 @@ def only_in(pid, x):
     return x
 
 
+# Programs of these tests are interrupted: they must not inherit that it is ignored, as it is for a job in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Processes(unittest.TestCase):
     def tearDown(self):
         # No process is left after a job, not even one that nobody has waited for.

@@ -1,5 +1,8 @@
 """What the calls of a program add up to, and how it becomes a plan. The streams of the API hold nodes of it."""
+import collections
+import io
 import json
+import types
 
 
 class Node:
@@ -21,7 +24,19 @@ def cloudpickled(function):
         import cloudpickle
     except ImportError:
         raise ImportError("flott needs the package cloudpickle to hand Python functions to tasks: pip install cloudpickle")
-    return cloudpickle.dumps(function, protocol=5)
+    # Tracebacks name the user's file; newer versions of cloudpickle put a placeholder in its place.
+    reduce_code = cloudpickle.Pickler.dispatch_table[types.CodeType]
+
+    def with_file(code):
+        make, arguments = reduce_code(code)[:2]
+        return make, tuple(code.co_filename if argument == "<dynamic-code>" else argument for argument in arguments)
+
+    class Pickler(cloudpickle.Pickler):
+        dispatch_table = collections.ChainMap({types.CodeType: with_file}, cloudpickle.Pickler.dispatch_table)
+
+    out = io.BytesIO()
+    Pickler(out, protocol=5).dump(function)
+    return out.getvalue()
 
 
 def plan(nodes, name, options, parallelism):
