@@ -1,9 +1,11 @@
 //! Jobs run by [`flott::LocalExecutor`]: results, counters, what is refused, checkpoints in a directory.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use flott::connectors::{CsvOptions, csv_sink};
 use flott::prelude::*;
 use flott::{ErrorDomain, LocalExecutor};
 
@@ -79,4 +81,55 @@ fn an_error_of_a_function_names_operator_and_record() {
     let error = env.execute("picky").unwrap_err();
     assert_eq!((error.message(), error.place("operator")), ("two is refused", Some("Picky")));
     assert!(error.to_string().contains("(row 0, record {value: 2}, operator Picky, "), "{error}");
+}
+
+/// Digits of 1..=`ROWS` with their running counts, into files. Fails once there is a checkpoint, or at the last row.
+fn counting(executor: LocalExecutor, folder: &Path, parallelism: u32, fails: bool) -> flott::Result<()> {
+    let env = StreamExecutionEnvironment::with_executor(Arc::new(executor));
+    env.set_parallelism(parallelism);
+    let checkpoints = folder.join("checkpoints");
+    env.set("execution.checkpointing.dir", &checkpoints.display().to_string());
+    env.set("execution.checkpointing.interval", "1 ms");
+    env.set("restart-strategy.type", "none");
+    env.set("flott.batch.rows", "256");
+    let first = checkpoints.join("chk-1").join("_metadata");
+    env.from_sequence(1, ROWS)
+        .map(move |n| match n {
+            ROWS if fails => Err("it is the last row"),
+            _ if fails && n % 256 == 0 && first.exists() => Err("there is a checkpoint"),
+            _ => Ok((n % 10, 1)),
+        })
+        .key_by(|(digit, _)| *digit)
+        .reduce(|a, b| (a.0, a.1 + b.1))
+        .sink_to("files", csv_sink(folder.join("out"), CsvOptions::default()).spec()?)
+        .uid("files");
+    env.execute("counting").map(drop)
+}
+
+const ROWS: i64 = 300_000;
+
+#[test]
+fn a_failed_job_goes_on_at_another_parallelism() {
+    for (before, after) in [(1, 3), (3, 1), (3, 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let error = counting(LocalExecutor::default(), folder.path(), before, true).unwrap_err();
+        assert!(
+            error.to_string().starts_with("there is a checkpoint") || error.to_string().contains("last row"),
+            "{error}"
+        );
+        counting(LocalExecutor::default().resume(), folder.path(), after, false).unwrap();
+        let mut lines = Vec::new();
+        for file in std::fs::read_dir(folder.path().join("out")).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "csv") {
+                lines.extend(std::fs::read_to_string(path).unwrap().lines().map(str::to_owned));
+            }
+        }
+        lines.sort();
+        // Each digit is counted from 1 to a tenth of the rows, each count once.
+        let all = (0..10).flat_map(|digit| (1..=ROWS / 10).map(move |count| format!("{digit},{count}")));
+        let mut expected: Vec<_> = all.collect();
+        expected.sort();
+        assert!(lines == expected, "{before} to {after}: {} rows of {}", lines.len(), expected.len());
+    }
 }

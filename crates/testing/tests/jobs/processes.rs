@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::{Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use flott_checkpoint::{CheckpointStore, InMemory, Manifest};
 use flott_connectors::collection::CollectionConfig;
 use flott_connectors::files::{FilesSinkConfig, SinkFormat};
@@ -374,6 +374,58 @@ fn stop_and_restore_at_another_parallelism_and_number_of_processes() {
         let graph = |(parallelism, hosts)| {
             let options = [("parallelism.default", parallelism), CHECKPOINTS, unaligned];
             spread(&job(folder.path(), &options, false), hosts)
+        };
+        let stop = |control: &JobControl, note: &Note| {
+            if completed(note) {
+                control.trigger(CheckpointKind::Stop);
+            }
+        };
+        let ran = run(graph(before), folder.path(), "", None, stop, |_| ());
+        assert!(matches!(ran.end, Ok(JobEnd::Stopped(_))), "{before:?}: {:?}", ran.end);
+        open(folder.path());
+        let ran = run(graph(after), folder.path(), "", ran.latest, |_, _| (), |_| ());
+        assert_eq!(ran.end, Ok(JobEnd::Finished), "{before:?} to {after:?}");
+        assert_eq!(written(folder.path()), expected(), "{before:?} to {after:?}");
+    }
+}
+
+/// The same sums from SQL; its source waits for the gate too.
+fn sql_job(folder: &Path, options: &[(&str, &str)]) -> Graph {
+    let rows = input();
+    let time = DataType::Timestamp(TimeUnit::Millisecond, None);
+    let fields = [("k", DataType::Int64), ("ts", time), ("v", DataType::Int64)];
+    let schema = Schema::new(fields.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec());
+    let of = |pick: fn(&(i64, i64, i64)) -> i64| Arc::new(Int64Array::from_iter_values(rows.iter().map(pick)));
+    let times = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.1)));
+    let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![of(|r| r.0), times, of(|r| r.2)]).unwrap();
+    let config = CollectionConfig::new(&schema, &[batch], 5).unwrap();
+    let script = format!(
+        "CREATE TABLE t (k BIGINT, ts TIMESTAMP(3), v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '0.01' SECOND) \
+         WITH ('connector' = 'collection', 'rows' = '{}', 'splits' = '5'); \
+         CREATE TABLE sums (k BIGINT, ws TIMESTAMP(3), we TIMESTAMP(3), n BIGINT, s BIGINT) \
+         WITH ('connector' = 'filesystem', 'path' = 'file://{}', 'format' = 'csv'); \
+         INSERT INTO sums SELECT k, window_start, window_end, COUNT(*), SUM(v) \
+         FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.1' SECOND)) WHERE v >= 0 \
+         GROUP BY k, window_start, window_end;",
+        config.rows,
+        folder.join("out").display(),
+    );
+    let options = [&[("flott.batch.rows", "64"), ("flott.threads", "2")], options].concat();
+    let mut graph = Graph(super::sql::planned(&script, &options).unwrap().graph);
+    let source = graph.0.nodes.iter_mut().find_map(|node| match &mut node.kind {
+        NodeKind::Source { spec, .. } => Some(spec),
+        _ => None,
+    });
+    *source.unwrap() = Spec::new("gated", &(config, folder.join("gate"))).unwrap();
+    graph
+}
+
+#[test]
+fn sql_gives_the_same_in_processes_and_restored_at_another_parallelism() {
+    for (before, after) in [(("1", 2), ("3", 3)), (("3", 2), ("1", 2)), (("3", 3), ("2", 1))] {
+        let folder = tempfile::tempdir().unwrap();
+        let graph = |(parallelism, hosts)| {
+            spread(&sql_job(folder.path(), &[("parallelism.default", parallelism), CHECKPOINTS]), hosts)
         };
         let stop = |control: &JobControl, note: &Note| {
             if completed(note) {

@@ -17,7 +17,7 @@ use flott_sql::{Planned, PlannedJob, SqlEnvironment};
 use flott_testing::jobs::{Graph, registry};
 
 /// The job of the last statement of a script; a SELECT's rows go to the sink `sink`.
-fn planned(script: &str, options: &[(&str, &str)]) -> Result<PlannedJob> {
+pub(super) fn planned(script: &str, options: &[(&str, &str)]) -> Result<PlannedJob> {
     let mut config = Config::default();
     options.iter().try_for_each(|(key, value)| config.set(key, value))?;
     let mut sql = SqlEnvironment::new(config).with_select_sink(Spec::new("sink", &())?);
