@@ -135,6 +135,13 @@ impl ChannelQueue {
         })
     }
 
+    /// Copies of all that is queued (sharing the rows), if the sender's end is the last of it.
+    pub fn rest(&self) -> Option<Vec<StreamElement>> {
+        let state = self.lock();
+        matches!(state.elements.back(), Some(StreamElement::EndOfInput))
+            .then(|| state.elements.iter().cloned().collect())
+    }
+
     /// Takes the barrier of this checkpoint out of the queue, ahead of what it has overtaken, which is returned (as
     /// copies that share the rows) and stays queued. `None` if it has not arrived.
     pub fn overtake(&self, checkpoint: CheckpointId) -> Option<Vec<StreamElement>> {

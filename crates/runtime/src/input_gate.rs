@@ -142,6 +142,24 @@ impl InputGate {
         }
     }
 
+    /// Cuts the stream for a task whose senders have all ended without passing the barrier on: what is still queued
+    /// belongs to the snapshot. `false` if an end has not arrived yet.
+    pub fn cut_at_end(&mut self, barrier: CheckpointBarrier) -> bool {
+        if barrier.id <= self.done || self.alignment.is_some() {
+            return false;
+        }
+        let rest = self.inputs.iter().map(|input| {
+            let queued = if input.ended { Vec::new() } else { input.queue.rest()? };
+            Some((input.queue.id(), input.recovered.iter().cloned().chain(queued).collect::<Vec<_>>()))
+        });
+        let Some(recorded) = rest.collect::<Option<Vec<_>>>() else { return false };
+        self.done = barrier.id;
+        self.ready.push_back(GateEvent::Barrier(barrier));
+        let recorded = recorded.into_iter().filter(|(_, elements)| !elements.is_empty()).collect();
+        self.ready.push_back(GateEvent::InFlight(barrier.id, recorded));
+        true
+    }
+
     /// What can go on even if the task can take no rows: a barrier that overtakes, and events found before it.
     pub fn poll_barrier(&mut self) -> Option<GateEvent> {
         if self.ready.is_empty() {

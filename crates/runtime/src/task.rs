@@ -215,9 +215,7 @@ impl Task {
             {
                 return Ok(None);
             }
-            if let TaskInput::Gate(gate) = &mut self.input
-                && let Some(event) = gate.poll_barrier()
-            {
+            if let Some(event) = self.poll_barrier() {
                 self.on_gate(event)?;
                 return Ok(None);
             }
@@ -227,9 +225,7 @@ impl Task {
         match self.chain.run_one(&self.waker, &*self.env.clock)? {
             Ran::Work => return Ok(None),
             Ran::Waiting(wait) => {
-                if let TaskInput::Gate(gate) = &mut self.input
-                    && let Some(event) = gate.poll_barrier()
-                {
+                if let Some(event) = self.poll_barrier() {
                     self.on_gate(event)?;
                     return Ok(None);
                 }
@@ -255,15 +251,25 @@ impl Task {
         }
         if self.chain.is_clogged() {
             // Only answers can help; a snapshot need not wait for them.
-            if let TaskInput::Gate(gate) = &mut self.input
-                && let Some(event) = gate.poll_barrier()
-            {
+            if let Some(event) = self.poll_barrier() {
                 self.on_gate(event)?;
                 return Ok(None);
             }
             return if self.begin_at_source()? { Ok(None) } else { self.wait(None) };
         }
         self.take_input()
+    }
+
+    /// A barrier that passes this task's gate although the task can take no rows.
+    fn poll_barrier(&mut self) -> Option<GateEvent> {
+        let TaskInput::Gate(gate) = &mut self.input else { return None };
+        if let Some(Order::Trigger(barrier)) = self.orders.front()
+            && barrier.mode == BarrierMode::Unaligned
+            && gate.cut_at_end(*barrier)
+        {
+            self.orders.pop_front();
+        }
+        gate.poll_barrier()
     }
 
     /// Begins the checkpoint that a source was told of, if there is one.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use flott_checkpoint::{CheckpointStore, InMemory, Manifest};
+use flott_checkpoint::{CheckpointStore, InMemory, Location, Manifest};
 use flott_core::{CheckpointKind, Timestamp};
 use flott_plan::Partitioning;
 use flott_runtime::master::{JobEnd, Note};
@@ -67,6 +67,42 @@ fn only_barriers_that_overtake_pass_a_held_sink() {
             });
             let first = first.unwrap();
             assert!((at_least..below).contains(&first), "seed {seed}, timeout {timeout:?}: {first} ms");
+        }
+    }
+}
+
+#[test]
+fn sources_that_have_ended_do_not_hold_a_checkpoint_up() {
+    const HELD_MS: i64 = 5000;
+    // Rows of a split: all on the way to the sink, or in its hands already.
+    for count in [1, 8, 20] {
+        for seed in 0..10 {
+            let (mut registry, sink, watched) = setting();
+            watched.register(&mut registry, count, 0);
+            sink.hold_until(Timestamp(HELD_MS));
+            let store = InMemory::default();
+            let tasks = Arc::new(job("2", &Partitioning::Rebalance, Some("0 ms")).tasks(1).unwrap());
+            let ran = simulate(&tasks, &registry, simulation(seed, &store)).unwrap();
+            assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
+            let first = ran.notes.iter().find_map(|note| match note {
+                Note::Completed(id, _, ms) => Some((*id, *ms as i64)),
+                _ => None,
+            });
+            let (id, ms) = first.unwrap();
+            assert!(ms < HELD_MS - 100, "seed {seed}, {count} rows: {ms} ms");
+            // From that checkpoint the rows come once each.
+            let (mut registry, again, watched) = setting();
+            watched.register(&mut registry, count, 0);
+            again.register(&mut registry, "sink");
+            let mut second = simulation(seed + 50, &InMemory::default());
+            second.from = Some(store.read(&Location(id.to_string())).unwrap());
+            let tasks = Arc::new(
+                job(["1", "2", "3"][seed as usize % 3], &Partitioning::Rebalance, Some("0 ms")).tasks(1).unwrap(),
+            );
+            let ran = simulate(&tasks, &registry, second).unwrap();
+            assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
+            let expected = (0..2).flat_map(|split| (0..count).map(move |n| (split, n, 2 * n + 1)));
+            assert_eq!(again.rows().unwrap(), lines(&expected.collect::<Vec<_>>()), "seed {seed}, {count} rows");
         }
     }
 }
