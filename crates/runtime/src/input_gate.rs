@@ -143,13 +143,18 @@ impl InputGate {
     }
 
     /// Cuts the stream for a task whose senders have all ended without passing the barrier on: what is still queued
-    /// belongs to the snapshot. `false` if an end has not arrived yet.
+    /// belongs to the snapshot. `false` if an end has not arrived yet, or waits behind rows that could not be dealt out
+    /// again.
     pub fn cut_at_end(&mut self, barrier: CheckpointBarrier) -> bool {
         if barrier.id <= self.done || self.alignment.is_some() {
             return false;
         }
         let rest = self.inputs.iter().map(|input| {
-            let queued = if input.ended { Vec::new() } else { input.queue.rest()? };
+            let queued = match (input.ended, input.may_overtake) {
+                (true, _) => Vec::new(),
+                (false, true) => input.queue.rest()?,
+                (false, false) => return None,
+            };
             Some((input.queue.id(), input.recovered.iter().cloned().chain(queued).collect::<Vec<_>>()))
         });
         let Some(recorded) = rest.collect::<Option<Vec<_>>>() else { return false };
