@@ -231,14 +231,23 @@ impl<'a> Restore<'a> {
         self.job.vertices.get(self.job.edges.get(new_edge)?.to.0 as usize)
     }
 
-    /// At the old parallelism a task had finished if its predecessors of that index had; at another, if all had.
+    /// At the old parallelism a task had finished if its predecessors of that index had; at another, if all had. One that
+    /// reads from other tasks than before has finished only if none of these can send it anything.
     fn had_finished(&self, vertex: &Vertex, index: u32) -> bool {
         let finished = |task: &TaskState| matches!(task, TaskState::Finished);
-        vertex.chain.iter().all(|member| match self.known.get(member.node.uid.as_str()) {
-            Some(old) if old.parallelism() == vertex.parallelism => old.tasks.get(index as usize).is_some_and(finished),
-            Some(old) => old.tasks.iter().all(finished),
+        let senders = vertex.inputs.iter().filter_map(|edge| self.job.vertex(self.job.edge(*edge)?.from));
+        let silent = |sender: &Vertex| match self.known.get(sender.chain[0].node.uid.as_str()) {
+            Some(old) => old.parallelism() == sender.parallelism || old.tasks.iter().all(finished),
             None => false,
-        })
+        };
+        senders.into_iter().all(silent)
+            && vertex.chain.iter().all(|member| match self.known.get(member.node.uid.as_str()) {
+                Some(old) if old.parallelism() == vertex.parallelism => {
+                    old.tasks.get(index as usize).is_some_and(finished)
+                }
+                Some(old) => old.tasks.iter().all(finished),
+                None => false,
+            })
     }
 
     fn member(&self, uid: &str, vertex: &Vertex, index: u32) -> MemberSnapshot {

@@ -279,6 +279,11 @@ impl ResultPartition {
         overtaken
     }
 
+    /// Elements that wait for credit, and the credit there is, by channel.
+    pub fn backlog(&self) -> Vec<(usize, u32)> {
+        self.outlets.iter().map(|outlet| (outlet.waiting.len(), outlet.sender.credit())).collect()
+    }
+
     /// Sends what is collected, however little: the task is about to wait.
     pub fn flush(&mut self) -> Result<()> {
         for outlet in &mut self.outlets {

@@ -21,6 +21,7 @@ use crate::codec;
 use crate::environment::Environment;
 use crate::input_gate::{GateEvent, InputGate};
 use crate::mailbox::{Mail, Mailbox, TaskCommand};
+use crate::result_partition::ResultPartition;
 use crate::snapshot::{PendingTaskSnapshot, snapshot_chain};
 use crate::source_input::{SourceInput, SourceInputEvent};
 
@@ -147,6 +148,18 @@ impl Task {
     /// The chain, to look at.
     pub fn chain(&self) -> &OperatorChain {
         &self.chain
+    }
+
+    /// Who the task is and what it may be waiting for, for people.
+    pub fn describe(&self) -> String {
+        let inboxes: Vec<_> = self.chain.nodes.iter().map(|node| (node.inbox.len(), node.ledger.requests())).collect();
+        let ended = if self.ended { "ended" } else { "not ended" };
+        let backlog: Vec<_> = self.chain.partitions.iter().map(ResultPartition::backlog).collect();
+        let snapshotting = matches!(self.snapshotting, Snapshotting::Flushing(..));
+        let (name, index) = (self.chain.name(), self.id.index);
+        format!(
+            "{name}/{index} ({ended}, flushing {snapshotting}, inboxes and requests {inboxes:?}, backlog and credit {backlog:?})"
+        )
     }
 
     /// Bounded work. An error has been reported when this returns `Finished`.
