@@ -232,15 +232,10 @@ impl<'a> Restore<'a> {
     }
 
     /// At the old parallelism a task had finished if its predecessors of that index had; at another, if all had. One that
-    /// reads from other tasks than before has finished only if none of these can send it anything.
+    /// is sent rows again has not.
     fn had_finished(&self, vertex: &Vertex, index: u32) -> bool {
         let finished = |task: &TaskState| matches!(task, TaskState::Finished);
-        let senders = vertex.inputs.iter().filter_map(|edge| self.job.vertex(self.job.edge(*edge)?.from));
-        let silent = |sender: &Vertex| match self.known.get(sender.chain[0].node.uid.as_str()) {
-            Some(old) => old.parallelism() == sender.parallelism || old.tasks.iter().all(finished),
-            None => false,
-        };
-        senders.into_iter().all(silent)
+        !self.may_be_sent_more(vertex)
             && vertex.chain.iter().all(|member| match self.known.get(member.node.uid.as_str()) {
                 Some(old) if old.parallelism() == vertex.parallelism => {
                     old.tasks.get(index as usize).is_some_and(finished)
@@ -248,6 +243,19 @@ impl<'a> Restore<'a> {
                 Some(old) => old.tasks.iter().all(finished),
                 None => false,
             })
+    }
+
+    /// Whether tasks of this vertex may read from others than before: an operator before it is new, or has another
+    /// parallelism and had not finished in all of its tasks.
+    fn may_be_sent_more(&self, vertex: &Vertex) -> bool {
+        let mut senders = vertex.inputs.iter().filter_map(|edge| self.job.vertex(self.job.edge(*edge)?.from));
+        senders.any(|sender| {
+            let others = match self.known.get(sender.chain[0].node.uid.as_str()) {
+                None => true,
+                Some(old) => old.parallelism() != sender.parallelism && running(old).next().is_some(),
+            };
+            others || self.may_be_sent_more(sender)
+        })
     }
 
     fn member(&self, uid: &str, vertex: &Vertex, index: u32) -> MemberSnapshot {

@@ -157,6 +157,16 @@ fn cuts_that_begin_to_overtake_do_not_matter() {
 }
 
 #[test]
+fn finished_tasks_that_are_sent_rows_again_are_alive() {
+    // Restored with another parallelism before them; each of these seeds got stuck or lost rows once.
+    for (seed, unaligned, timeout) in
+        [(1165, false, false), (3219, true, false), (4533, true, false), (4297, true, true), (4533, true, true)]
+    {
+        cut_and_restored(seed, CheckpointKind::Checkpoint, unaligned, timeout);
+    }
+}
+
+#[test]
 fn failures_do_not_matter() {
     let (mut restarts, mut checkpoints) = (0, 0);
     for seed in 5000..5120 {
