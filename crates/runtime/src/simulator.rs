@@ -171,7 +171,7 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
         if choices == 0 {
             let wakes = driver.hosts.tasks.values().filter_map(|cell| cell.until).chain(driver.next_wake());
             let Some(next) = wakes.min() else {
-                let waiting = driver.hosts.tasks.values().map(|cell| format!("{}", cell.task.describe()));
+                let waiting = driver.hosts.tasks.values().map(|cell| cell.task.describe());
                 let waiting = waiting.collect::<Vec<_>>().join("; ");
                 let text = format!("nothing can go on after {steps} steps from seed {seed}; waiting: {waiting}");
                 return Err(Error::internal(text));
