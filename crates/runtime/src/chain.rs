@@ -4,7 +4,6 @@
 //! answered `Again` goes on before it takes anything new; a watermark is forwarded after the last row it caused.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::task::Waker;
 
 use flott_core::state::timers::{TimeDomain, Timer};
@@ -178,11 +177,6 @@ impl OperatorChain {
     /// Whether every node has passed on the end.
     pub fn is_finished(&self) -> bool {
         self.nodes.iter().all(|node| node.ended)
-    }
-
-    /// Whether nothing is left to do but answers of requests and what waits for them or for a sink.
-    pub fn has_work(&self) -> bool {
-        (0..self.nodes.len()).any(|index| self.is_runnable(index))
     }
 
     /// Whether new input would have to wait for something inside.
@@ -553,10 +547,5 @@ impl OperatorChain {
     /// Every member, in order.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.nodes.iter().flat_map(|node| &node.members)
-    }
-
-    /// Shared view of who the first member is.
-    pub fn head(&self) -> &Arc<flott_core::OperatorInfo> {
-        &self.nodes[0].members[0].info
     }
 }

@@ -217,11 +217,6 @@ impl Executor {
         Ok(())
     }
 
-    /// Tasks that are not over.
-    pub fn live_tasks(&self) -> usize {
-        self.pool.lock().tasks.len()
-    }
-
     /// Ends the threads; tasks that are not over are dropped.
     pub fn stop(self) {
         self.pool.lock().closed = true;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use flott_checkpoint::{CheckpointStore, Coordinator, Manifest, RestartStrategy, Settings, TaskRestore};
-use flott_core::config::{CHECKPOINT_INTERVAL, Config, THREADS};
+use flott_core::config::{Config, THREADS};
 use flott_core::{
     Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
 };
@@ -235,9 +235,6 @@ pub fn drive<H: Hosts>(
     };
     let coordinator = Coordinator::new(settings, latest.generation + 1, latest.highest);
     let restarts = RestartStrategy::from_config(config, options.seed)?;
-    if config.get(&CHECKPOINT_INTERVAL)?.0 > 0 && graph.tasks.is_empty() {
-        return Err(Error::user("a job without tasks"));
-    }
     let master = Master::new(Arc::clone(graph), coordinator, restarts);
     let clock = Arc::clone(&options.clock);
     let notes = options.notes;

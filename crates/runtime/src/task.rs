@@ -228,8 +228,7 @@ impl Task {
             {
                 return Ok(None);
             }
-            if let Some(event) = self.poll_barrier() {
-                self.on_gate(event)?;
+            if self.pass_barrier()? {
                 return Ok(None);
             }
             return self.wait(None);
@@ -238,8 +237,7 @@ impl Task {
         match self.chain.run_one(&self.waker, &*self.env.clock)? {
             Ran::Work => return Ok(None),
             Ran::Waiting(wait) => {
-                if let Some(event) = self.poll_barrier() {
-                    self.on_gate(event)?;
+                if self.pass_barrier()? {
                     return Ok(None);
                 }
                 if self.begin_at_source()? {
@@ -264,8 +262,7 @@ impl Task {
         }
         if self.chain.is_clogged() {
             // Only answers can help; a snapshot need not wait for them.
-            if let Some(event) = self.poll_barrier() {
-                self.on_gate(event)?;
+            if self.pass_barrier()? {
                 return Ok(None);
             }
             return if self.begin_at_source()? { Ok(None) } else { self.wait(None) };
@@ -273,16 +270,18 @@ impl Task {
         self.take_input()
     }
 
-    /// A barrier that passes this task's gate although the task can take no rows.
-    fn poll_barrier(&mut self) -> Option<GateEvent> {
-        let TaskInput::Gate(gate) = &mut self.input else { return None };
+    /// Lets a barrier pass this task's gate although the task can take no rows; whether there was one.
+    fn pass_barrier(&mut self) -> Result<bool> {
+        let TaskInput::Gate(gate) = &mut self.input else { return Ok(false) };
         if let Some(Order::Trigger(barrier)) = self.orders.front()
             && barrier.mode == BarrierMode::Unaligned
             && gate.cut_at_end(*barrier)
         {
             self.orders.pop_front();
         }
-        gate.poll_barrier()
+        let Some(event) = gate.poll_barrier() else { return Ok(false) };
+        self.on_gate(event)?;
+        Ok(true)
     }
 
     /// Begins the checkpoint that a source was told of, if there is one.
