@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from collections import Counter
 
@@ -84,6 +85,28 @@ class Processes(unittest.TestCase):
                 self.assertEqual(sorted(x for x, _ in rows), list(range(100)))
                 pids = {pid for _, pid in rows}
                 self.assertEqual((len(pids), os.getpid() in pids), (workers + 1, True))
+
+    def test_several_jobs_of_one_program(self):
+        # Each has workers of its own. The functions of the second are not those of the first.
+        env = environment(1, 3)
+        for add in (1, 100):
+            stream = env.from_collection(range(30)).map(lambda x, add=add: (x + add, os.getpid()))
+            rows = list(stream.execute_and_collect())
+            self.assertEqual(sorted(x for x, _ in rows), [x + add for x in range(30)])
+            self.assertEqual(len({pid for _, pid in rows}), 2)
+        # Also at the same time, from two threads.
+        results = {}
+
+        def run(add):
+            stream = environment(1, 2).from_collection(range(30)).map(lambda x: x + add)
+            results[add] = sorted(stream.execute_and_collect())
+
+        threads = [threading.Thread(target=run, args=(add,)) for add in (7, 70)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, {add: [x + add for x in range(30)] for add in (7, 70)})
 
     def test_an_error_in_a_worker(self):
         here = os.getpid()

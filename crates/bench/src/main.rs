@@ -8,6 +8,7 @@ mod job;
 mod keyed_count;
 mod latency;
 mod measure;
+mod neighbours;
 mod pairs;
 mod report;
 
@@ -23,7 +24,8 @@ use report::Section;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const ALL: [&str; 5] = [keyed_count::NAME, bids::NAME, latency::LATENCY, latency::IDLE, "alloc"];
+const ALL: [&str; 6] =
+    [keyed_count::NAME, bids::NAME, latency::LATENCY, latency::IDLE, neighbours::NAME, "alloc"];
 
 /// Benchmarks of flott beside its peers
 #[derive(Parser)]
@@ -31,7 +33,7 @@ const ALL: [&str; 5] = [keyed_count::NAME, bids::NAME, latency::LATENCY, latency
 struct Args {
     #[command(subcommand)]
     hidden: Option<Hidden>,
-    /// Which: keyed-count, bids, latency, idle, alloc; all of them where none is named
+    /// Which: keyed-count, bids, latency, idle, neighbours, alloc; all of them where none is named
     names: Vec<String>,
     /// Runs of each contender
     #[arg(long, default_value_t = 5)]
@@ -85,7 +87,7 @@ fn run(args: &Args) -> Result<()> {
             keyed_count::NAME | bids::NAME => {
                 (format!("{name} --runs {} --millions {}", args.runs, args.millions), args.runs)
             }
-            latency::LATENCY => (format!("{name} --runs {}", args.runs), args.runs),
+            latency::LATENCY | neighbours::NAME => (format!("{name} --runs {}", args.runs), args.runs),
             _ => ((*name).to_owned(), 1),
         };
         let command = format!("cargo xtask bench {command}");
@@ -105,6 +107,7 @@ fn bench(name: &str, args: &Args) -> Result<(Section, Vec<String>)> {
         }
         latency::LATENCY => Ok((latency::bench_latency(args.runs)?, Vec::new())),
         latency::IDLE => Ok((latency::bench_idle()?, Vec::new())),
+        neighbours::NAME => Ok((neighbours::bench(args.runs)?, Vec::new())),
         _ => Ok((alloc()?, Vec::new())),
     }
 }
@@ -118,6 +121,7 @@ fn run_child(args: &[String]) -> Result<Measured> {
     match args.split_first() {
         Some((name, rest)) if name == keyed_count::NAME => keyed_count::run(rest),
         Some((name, rest)) if name == bids::NAME => bids::run(rest),
+        Some((name, rest)) if name == neighbours::NAME => neighbours::run(rest),
         Some((name, rest)) if name == latency::LATENCY || name == latency::IDLE => latency::run(rest),
         _ => Err(Error::internal(format!("a run of {args:?}"))),
     }

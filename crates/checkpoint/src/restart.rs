@@ -100,8 +100,10 @@ impl RestartStrategy {
 impl Backoff {
     fn on_failure(&mut self, now: Timestamp) -> Decision {
         if let Some(at) = self.restart_at {
-            if now <= at {
-                // A further failure of what is about to be restarted anyway.
+            // Flink counts a failure in the very millisecond of the restart as the earlier one, since there failures
+            // of the old tasks come one by one. Here a failure is told once the last task has gone, so it is the new
+            // attempt's; counted as the earlier one it would be restarted at once, without end while the clock stands.
+            if now < at {
                 return restart_if(self.failures <= self.attempts, elapsed(now, at));
             }
             if elapsed(at, now) >= self.reset_after {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flott_core::{CheckpointId, CheckpointKind, Error, Result};
 
@@ -210,32 +210,67 @@ fn sync_directory(path: &Path) -> Result<()> {
     synced.map_err(|e| Error::io("sync the directory", path.display(), &e))
 }
 
-/// A store for tests and the simulator, as bytes, so that what is read is what was encoded. Clones share it.
+/// A store in memory: for tests, the simulator, and jobs that only have to survive their own failures. It holds bytes,
+/// so that what is read is what was encoded. Clones share it.
+///
+/// It keeps savepoints, and one checkpoint (Flink's default of `execution.checkpointing.num-retained`): a newer one
+/// takes the place of those before it.
 #[derive(Clone, Debug, Default)]
-pub struct InMemory(Arc<Mutex<BTreeMap<CheckpointId, Vec<u8>>>>);
+pub struct InMemory(Arc<Mutex<Manifests>>);
+
+#[derive(Debug, Default)]
+struct Manifests {
+    bytes: BTreeMap<CheckpointId, Vec<u8>>,
+    /// The highest id ever written.
+    highest: Option<CheckpointId>,
+}
 
 impl InMemory {
+    fn lock(&self) -> MutexGuard<'_, Manifests> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Manifests {
     fn found(&self) -> Vec<Found> {
-        let manifests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        manifests.iter().rev().map(|(id, bytes)| (*id, Location(id.to_string()), Header::decode(bytes))).collect()
+        self.bytes.iter().rev().map(|(id, bytes)| (*id, Location(id.to_string()), Header::decode(bytes))).collect()
+    }
+
+    /// Drops checkpoints behind the newest. What was just written stays, also where another owner's is newer.
+    fn retain(&mut self, written: CheckpointId) {
+        let header = |bytes: &Vec<u8>| Header::decode(bytes).ok();
+        let checkpoints = self.bytes.values().filter_map(header).filter(|h| h.kind == CheckpointKind::Checkpoint);
+        let Some(newest) = checkpoints.map(|h| (h.generation, h.checkpoint)).max() else { return };
+        self.bytes.retain(|id, bytes| {
+            let is_behind = |h: Header| {
+                h.kind == CheckpointKind::Checkpoint && (h.generation, h.checkpoint) < newest && *id != written
+            };
+            !header(bytes).is_some_and(is_behind)
+        });
     }
 }
 
 impl CheckpointStore for InMemory {
     fn write(&mut self, manifest: &Manifest) -> Result<Location> {
-        check_fence(manifest, &self.found())?;
-        let bytes = manifest.encode()?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(manifest.checkpoint, bytes);
+        let mut manifests = self.lock();
+        check_fence(manifest, &manifests.found())?;
+        manifests.bytes.insert(manifest.checkpoint, manifest.encode()?);
+        manifests.highest = manifests.highest.max(Some(manifest.checkpoint));
+        manifests.retain(manifest.checkpoint);
         Ok(Location(manifest.checkpoint.to_string()))
     }
 
     fn latest(&self) -> Result<Latest> {
-        Ok(newest(self.found(), |location| self.read(location)))
+        let (found, highest) = {
+            let manifests = self.lock();
+            (manifests.found(), manifests.highest)
+        };
+        Ok(Latest { highest, ..newest(found, |location| self.read(location)) })
     }
 
     fn read(&self, location: &Location) -> Result<Manifest> {
-        let manifests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = location.0.parse().ok().and_then(|id| manifests.get(&CheckpointId(id)));
+        let manifests = self.lock();
+        let bytes = location.0.parse().ok().and_then(|id| manifests.bytes.get(&CheckpointId(id)));
         let bytes = bytes.ok_or_else(|| Error::user("there is no such checkpoint").at("checkpoint", location))?;
         Manifest::decode(bytes).map_err(|e| e.at("checkpoint", location))
     }

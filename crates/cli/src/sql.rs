@@ -1,5 +1,6 @@
 //! `flott sql`: plans statements with `flott-sql` and runs their jobs one after the other.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,13 +28,15 @@ pub(crate) fn run(arguments: &Sql, interrupt: &Interrupt) -> Result<()> {
     let results = Results::new(arguments.format);
     let mut registry = Registry::default();
     results.register(&mut registry);
-    let planned = SqlEnvironment::new(config).with_select_sink(Results::spec()).execute(&text).map_err(|e| {
-        let file = arguments.file.as_ref();
-        file.map_or(e.clone(), |file| e.at("file", file.display()))
+    let planned = SqlEnvironment::new(config).with_select_sink(Results::spec()).execute(&text);
+    let planned = planned.and_then(|planned| match planned.is_empty() {
+        true => Err(Error::user("expected a statement, found none")),
+        false => Ok(planned),
+    });
+    let planned = planned.map_err(|e| match &arguments.file {
+        Some(file) => e.at("file", file.display()),
+        None => e,
     })?;
-    if planned.is_empty() {
-        return Err(Error::user("expected a statement, found none"));
-    }
     for statement in planned {
         match statement {
             Planned::Text(text) => flott::say(&format!("{}\n", text.trim_end()))?,
@@ -46,13 +49,17 @@ pub(crate) fn run(arguments: &Sql, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn read(file: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+        std::io::stdin().read_to_end(&mut bytes)
     } else {
-        std::fs::read_to_string(file)
+        File::open(file).and_then(|mut file| file.read_to_end(&mut bytes))
     };
-    read.map_err(|e| Error::io("read", file.display(), &e))
+    read.map_err(|e| Error::io("read", file.display(), &e))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        Error::user("expected text in UTF-8, found bytes that are none").at("line", line).at("file", file.display())
+    })
 }
 
 fn run_job(job: PlannedJob, registry: &Registry, results: &Results, interrupt: &Interrupt) -> Result<()> {

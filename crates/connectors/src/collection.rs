@@ -1,7 +1,6 @@
-//! Rows that a plan carries itself, and rows handed back to who started the job: the source `collection` and
-//! [`CollectSink`].
+//! Rows that a plan carries itself: the source `collection`. The way back is `collect.rs`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
@@ -9,9 +8,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flott_core::{
-    Batch, Error, OperatorInfo, Registry, Result, Sink, SinkWriter, Source, SourceReader, Spec, SplitEnumerator,
-};
+use flott_core::{Batch, Error, OperatorInfo, Registry, Result, Source, SourceReader, Spec, SplitEnumerator};
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::{RangeReader, split_range};
@@ -59,7 +56,7 @@ impl CollectionConfig {
     }
 }
 
-/// Puts the source into `registry`. The sink is put there by [`CollectSink::register`], since it is a handle.
+/// Puts the source into `registry`.
 pub fn register(registry: &mut Registry) {
     registry.add_source(
         NAME,
@@ -93,66 +90,5 @@ impl Source for Collection {
             }
             Ok(rows.slice(first, count))
         })))
-    }
-}
-
-/// A sink that keeps every batch in memory, for tests and for handing results back. Clones share what is kept.
-///
-/// Rows count as written at once: after a restart from a checkpoint some are there twice.
-#[derive(Clone, Debug, Default)]
-pub struct CollectSink(Arc<Mutex<Vec<(u32, Batch)>>>);
-
-impl CollectSink {
-    /// Puts the sink into `registry` as `name`; its configuration is nothing.
-    pub fn register(&self, registry: &mut Registry, name: &str) {
-        let sink = self.clone();
-        registry.add_sink(name, Arc::new(move |_| Ok(Box::new(sink.clone()))));
-    }
-
-    /// The sink registered as `name`, for a plan.
-    pub fn spec(name: &str) -> Result<Spec> {
-        Spec::new(name, &())
-    }
-
-    /// (task, batch) in the order they were written.
-    pub fn batches(&self) -> Vec<(u32, Batch)> {
-        self.kept().clone()
-    }
-
-    /// The batches one task wrote, in order.
-    pub fn of_task(&self, task: u32) -> Vec<Batch> {
-        self.kept().iter().filter(|(index, _)| *index == task).map(|(_, batch)| batch.clone()).collect()
-    }
-
-    /// All batches; nothing is kept any longer.
-    pub fn take(&self) -> Vec<(u32, Batch)> {
-        std::mem::take(&mut self.kept())
-    }
-
-    /// Rows kept.
-    pub fn num_rows(&self) -> usize {
-        self.kept().iter().map(|(_, batch)| batch.num_rows()).sum()
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<(u32, Batch)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sink for CollectSink {
-    fn writer(&self, info: &Arc<OperatorInfo>, _restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
-        Ok(Box::new(CollectWriter { task: info.index, sink: self.clone() }))
-    }
-}
-
-struct CollectWriter {
-    task: u32,
-    sink: CollectSink,
-}
-
-impl SinkWriter for CollectWriter {
-    fn write(&mut self, batch: &Batch) -> Result<()> {
-        self.sink.kept().push((self.task, batch.clone()));
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 pub mod blackhole;
+pub mod collect;
 pub mod collection;
 mod encoding;
 pub mod files;
@@ -15,7 +16,7 @@ mod splits;
 
 use flott_core::Registry;
 
-/// Puts all connectors into `registry`.
+/// Puts all connectors into `registry`, but for the sink [`collect`], which needs somebody to collect for.
 pub fn register_all(registry: &mut Registry) {
     files::register(registry);
     collection::register(registry);

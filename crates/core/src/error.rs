@@ -4,6 +4,7 @@
 //! coordinates with [`Error::at`]. Serialisable, because a failure of a task in another process must arrive whole.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,9 +70,12 @@ impl Error {
     pub fn io(doing: &str, path: impl fmt::Display, error: &std::io::Error) -> Self {
         let text = format!("cannot {doing}: {error}");
         match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::IsADirectory => {
-                Self::user(text)
-            }
+            ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::AlreadyExists
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+            | ErrorKind::ReadOnlyFilesystem => Self::user(text),
             _ => Self::external(text),
         }
         .at("file", path)

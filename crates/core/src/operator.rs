@@ -70,7 +70,13 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// All inputs have ended (after the last watermark).
+    /// Whether its calls may block (a call into an interpreter, a client without an asynchronous form): its task then
+    /// has a thread of its own and holds up no other. Asked once, when the task begins.
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    /// All inputs have ended, after the last watermark, and every request has been answered.
     fn finish(&mut self, _ctx: &mut Context<'_>) -> Result<Progress> {
         Ok(Progress::Done)
     }

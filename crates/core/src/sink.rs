@@ -55,6 +55,12 @@ pub trait SinkWriter: Send {
         Ok(Vec::new())
     }
 
+    /// Whether its calls may block: its task then has a thread of its own and holds up no other. Asked once, when the
+    /// task begins.
+    fn blocks(&self) -> bool {
+        false
+    }
+
     /// The job has failed or was cancelled: nothing unfinished may stay behind.
     fn abandon(&mut self) {}
 }

@@ -1,6 +1,7 @@
 //! The contract of a source: [`Source`], [`SplitEnumerator`], [`SourceReader`] (FLIP-27's division of work).
 //!
-//! A source never loops and never blocks: `next_batch` answers with rows, or with what it waits for.
+//! A source never loops: `next_batch` answers with rows, or with what it waits for. One that has to block all the same
+//! (a client without an asynchronous form) says so, and holds up only its own task.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -92,6 +93,12 @@ pub trait SourceReader: Send {
 
     /// Stops or resumes reading a split (watermark alignment). A reader with only paused splits answers `Wait`.
     fn pause(&mut self, _split: &str, _paused: bool) {}
+
+    /// Whether its calls may block: its task then has a thread of its own and holds up no other. Asked once, when the
+    /// task begins.
+    fn blocks(&self) -> bool {
+        false
+    }
 
     /// Its splits, positioned after the last row it gave out.
     fn snapshot(&mut self) -> Result<Vec<Split>>;

@@ -13,7 +13,7 @@ pub struct WatermarkStrategy {
     pub time_column: Option<usize>,
     /// How late a row may be behind the latest row before it, in ms (Flink's bounded out-of-orderness; 0: monotonous).
     pub out_of_orderness_ms: u64,
-    /// Rows between watermarks; in a plan at least 1. 0 asks the front end for the job's `flott.watermark.rows`.
+    /// Rows between watermarks; 0: as many as the job's `flott.watermark.rows` says.
     pub every_rows: u32,
     /// A source without rows for so long (ms, processing time) holds nobody back; `None`: it does.
     pub idle_after_ms: Option<u64>,

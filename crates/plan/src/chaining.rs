@@ -6,8 +6,8 @@ use flott_core::Result;
 use flott_core::config::OBJECT_CHAINING;
 
 use crate::{
-    ChainMember, ChainOutput, ChainTarget, Chaining, Edge, EdgeId, JobEdge, JobGraph, Node, Partitioning, StreamGraph,
-    Vertex, VertexId,
+    ChainMember, ChainOutput, ChainTarget, Chaining, Edge, EdgeId, JobEdge, JobGraph, Node, NodeKind, Partitioning,
+    StreamGraph, Vertex, VertexId,
 };
 
 impl JobGraph {
@@ -15,7 +15,8 @@ impl JobGraph {
     ///
     /// A node shares the task of the node it reads where that is its only edge, a forward edge between the same
     /// parallelism and max parallelism, and the options and both nodes' chaining allow it. Vertices are in the order
-    /// of their first members; edges are numbered in the order in which vertices read them.
+    /// of their first members; edges are numbered in the order in which vertices read them. What a node leaves to the
+    /// job's options is filled in.
     pub fn of(graph: &StreamGraph) -> Result<Self> {
         graph.validate()?;
         let enabled = graph.config.get(&OBJECT_CHAINING)?;
@@ -32,6 +33,13 @@ impl JobGraph {
         }
         for vertex in &mut job.vertices {
             vertex.name = chain_name(&vertex.chain);
+            for member in &mut vertex.chain {
+                if let NodeKind::Source { watermarks: Some(strategy), .. } | NodeKind::Watermarks(strategy) =
+                    &mut member.node.kind
+                {
+                    strategy.every_rows = graph.watermark_rows_of(strategy)?;
+                }
+            }
         }
         Ok(job)
     }

@@ -1,7 +1,7 @@
 //! What the user asked for: [`StreamGraph`]. Every way in (DataStream, SQL, Python) ends as one of these.
 
 use arrow_schema::SchemaRef;
-use flott_core::config::{MAX_PARALLELISM, PARALLELISM};
+use flott_core::config::{MAX_PARALLELISM, PARALLELISM, WATERMARK_ROWS};
 use flott_core::{Config, InputId, OutputId, Result, Spec, WatermarkStrategy};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,14 @@ impl StreamGraph {
     /// Key groups of a node: its own setting, else `pipeline.max-parallelism`.
     pub fn max_parallelism_of(&self, node: &Node) -> Result<u32> {
         node.max_parallelism.map_or_else(|| self.config.get(&MAX_PARALLELISM), Ok)
+    }
+
+    /// Rows between watermarks: the strategy's own setting, else `flott.watermark.rows`.
+    pub fn watermark_rows_of(&self, strategy: &WatermarkStrategy) -> Result<u32> {
+        match strategy.every_rows {
+            0 => self.config.get(&WATERMARK_ROWS),
+            rows => Ok(rows),
+        }
     }
 
     /// Columns of the rows an edge carries; `None` where it reads an output that does not exist.
@@ -173,6 +181,11 @@ impl Partitioning {
     /// Whether a barrier may overtake rows: rows in flight can be dealt out again at another parallelism.
     pub fn may_overtake(&self) -> bool {
         matches!(self, Self::Hash(_) | Self::Rebalance | Self::Shuffle | Self::Global)
+    }
+
+    /// Whether the task that a row came to matters: rows that wait there cannot be given to another task.
+    pub fn is_bound(&self) -> bool {
+        matches!(self, Self::Broadcast | Self::Global | Self::Custom(_))
     }
 }
 

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use arrow_schema::{DataType, Schema};
-use flott_core::config::{MAX_PARALLELISM, PARALLELISM};
-use flott_core::{Error, MAX_PARALLELISM_LIMIT, Result, WatermarkStrategy, check_key_type};
+use flott_core::config::{BATCH_ROWS, CHANNEL_CREDIT, MAX_PARALLELISM, PARALLELISM, REQUEST_CAPACITY, WATERMARK_ROWS};
+use flott_core::{Config, Error, MAX_PARALLELISM_LIMIT, Result, WatermarkStrategy, check_key_type};
 
 use crate::{Edge, Node, NodeKind, Partitioning, StreamGraph};
 
@@ -20,6 +20,7 @@ impl StreamGraph {
             let text = "the job has no sink, so nothing would come of it: add one to the last stream";
             return Err(Error::user(text).at("job", &self.name));
         }
+        check_limits(&self.config)?;
         unique_uids(&self.nodes)?;
         for (index, node) in self.nodes.iter().enumerate() {
             self.check_node(index, node).map_err(|e| e.at("operator", &node.name).at("uid", &node.uid))?;
@@ -155,6 +156,20 @@ impl StreamGraph {
     }
 }
 
+/// Options with which nothing would move if they were 0.
+fn check_limits(config: &Config) -> Result<()> {
+    let limits = [
+        (BATCH_ROWS.key, config.get(&BATCH_ROWS)?),
+        (REQUEST_CAPACITY.key, config.get(&REQUEST_CAPACITY)?),
+        (CHANNEL_CREDIT.key, config.get(&CHANNEL_CREDIT)? as usize),
+        (WATERMARK_ROWS.key, config.get(&WATERMARK_ROWS)? as usize),
+    ];
+    match limits.into_iter().find(|(_, limit)| *limit == 0) {
+        Some((key, _)) => Err(Error::user("expected a whole number of at least 1, found 0").at("option", key)),
+        None => Ok(()),
+    }
+}
+
 fn unique_uids(nodes: &[Node]) -> Result<()> {
     let mut seen: HashMap<&str, &Node> = HashMap::new();
     for node in nodes {
@@ -219,9 +234,6 @@ fn no_such_output(sender: &Node, edge: &Edge) -> String {
 }
 
 fn check_watermarks(strategy: &WatermarkStrategy, schema: &Schema) -> Result<()> {
-    if strategy.every_rows == 0 {
-        return Err(Error::user("expected a watermark every so many rows, at least 1, found 0"));
-    }
     let Some(column) = strategy.time_column else { return Ok(()) };
     let Some(field) = schema.fields().get(column) else {
         let text = format!("the event time is in column {column}, but there are {}", columns_text(schema));

@@ -362,6 +362,11 @@ impl Operator for PythonRun {
         attach(|py| column.encode_all(py))
     }
 
+    /// Whatever a function does, it may have to wait for the interpreter.
+    fn blocks(&self) -> bool {
+        self.shape.has_functions
+    }
+
     fn finish(&mut self, _ctx: &mut Context<'_>) -> Result<Progress> {
         if let Some(program) = self.program.take() {
             attach(|py| {

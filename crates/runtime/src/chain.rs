@@ -147,6 +147,8 @@ pub struct OperatorChain {
     pub started: Vec<Started>,
     /// Requests a node may have in flight.
     pub request_capacity: usize,
+    /// Rows came to this task and must not be given to another: a snapshot waits until its operators have taken them.
+    pub bound: bool,
     outbox: Outbox,
     timers: Vec<Timer>,
     /// Nodes whose rows would only pile up in front of a sink that waits; valid within a call.
@@ -158,7 +160,7 @@ impl OperatorChain {
     pub fn new(nodes: Vec<ChainNode>, partitions: Vec<ResultPartition>, request_capacity: usize) -> Self {
         let (outbox, timers) = (Outbox::default(), Vec::new());
         let behind = vec![false; nodes.len()];
-        Self { nodes, partitions, started: Vec::new(), request_capacity, outbox, timers, behind }
+        Self { nodes, partitions, started: Vec::new(), request_capacity, bound: false, outbox, timers, behind }
     }
 
     /// Calls `open` of every operator.
@@ -182,6 +184,25 @@ impl OperatorChain {
     /// Whether new input would have to wait for something inside.
     pub fn is_clogged(&self) -> bool {
         self.nodes.iter().any(|node| !node.inbox.is_empty())
+    }
+
+    /// Whether rows wait for answers that a snapshot has to wait for too.
+    pub fn holds_bound_rows(&self) -> bool {
+        let holds = |node: &ChainNode| {
+            matches!(node.kind, NodeKind::Operator(_)) && node.inbox.iter().any(|item| matches!(item, Item::Batch(..)))
+        };
+        self.bound && self.nodes.iter().any(holds)
+    }
+
+    /// Whether a call of any operator, sink or state may block.
+    pub fn blocks(&self) -> bool {
+        let blocks = |node: &ChainNode| match &node.kind {
+            NodeKind::Operator(operator) => operator.blocks(),
+            NodeKind::Sink(writer) => writer.blocks(),
+            NodeKind::Source | NodeKind::Watermarks(_) => false,
+        };
+        self.nodes.iter().any(blocks)
+            || self.members().any(|member| member.state.as_ref().is_some_and(|state| state.blocks()))
     }
 
     fn is_runnable(&self, index: usize) -> bool {
@@ -265,6 +286,10 @@ impl OperatorChain {
             };
         }
         if node.ending {
+            // Every answer has come; `finish` may ask once more.
+            if !std::mem::replace(&mut node.finished, true) {
+                return self.call(index, 0, now, |operator, ctx| operator.finish(ctx));
+            }
             node.ended = true;
             return self.forward(index, &Item::End);
         }
@@ -316,10 +341,7 @@ impl OperatorChain {
             }
             Item::End => {
                 self.nodes[index].ending = true;
-                if std::mem::replace(&mut self.nodes[index].finished, true) {
-                    return Ok(());
-                }
-                self.call(index, 0, now, |operator, ctx| operator.finish(ctx))
+                Ok(())
             }
         }
     }

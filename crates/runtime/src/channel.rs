@@ -31,6 +31,15 @@ struct QueueState {
     give_back: Option<Box<dyn Fn(u32) + Send>>,
 }
 
+/// Whether an event says nothing any more once the next one is known; a watermark ends idleness.
+fn is_outdated(last: &StreamElement, next: &StreamElement) -> bool {
+    match (last, next) {
+        (StreamElement::Watermark(old), StreamElement::Watermark(new)) => old <= new,
+        (StreamElement::Idle(_), StreamElement::Watermark(_) | StreamElement::Idle(_)) => true,
+        _ => false,
+    }
+}
+
 impl ChannelQueue {
     /// An empty channel with room for `credit` batches.
     pub fn new(id: ChannelId, credit: u32) -> Arc<Self> {
@@ -65,6 +74,11 @@ impl ChannelQueue {
     /// Adds an element; the sender has made sure of credit.
     pub fn push(&self, element: StreamElement) {
         let mut state = self.lock();
+        // Events need no credit: a reader that stands still is told only the last of those without rows between them.
+        while state.elements.back().is_some_and(|last| is_outdated(last, &element)) {
+            state.elements.pop_back();
+            self.length.fetch_sub(1, Ordering::Release);
+        }
         match element {
             StreamElement::Batch(_) => {
                 debug_assert!(state.credit > 0 || state.give_back.is_some(), "a batch without credit on {:?}", self.id);
@@ -94,6 +108,11 @@ impl ChannelQueue {
     /// Batches that may be sent now.
     pub fn credit(&self) -> u32 {
         self.lock().credit
+    }
+
+    /// Batches that wait here for the receiver.
+    pub fn batches(&self) -> usize {
+        self.lock().elements.iter().filter(|element| matches!(element, StreamElement::Batch(_))).count()
     }
 
     /// Takes the next element; the credit of a batch returns to the sender.

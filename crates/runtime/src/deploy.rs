@@ -129,6 +129,9 @@ impl Deployment<'_> {
         let (partitions, positions) = self.partitions(id, vertex, queues, remote)?;
         let nodes = self.nodes(id, vertex, &positions, restored)?;
         let mut chain = OperatorChain::new(nodes, partitions, self.env.limits.request_capacity);
+        for &edge in &vertex.inputs {
+            chain.bound |= self.edge(edge)?.partitioning.is_bound();
+        }
         chain.open(self.env.clock.now())?;
         if let Some(runtime) = &runtime {
             for node in &mut chain.nodes {
@@ -174,6 +177,10 @@ impl Deployment<'_> {
         let ids: Vec<_> = channels.iter().map(|(queue, ..)| queue.id()).collect();
         let mut gate = InputGate::new(channels, clock);
         for old in restored.map_or(&[][..], |restored| &restored.in_flight) {
+            let key = match &self.edge(old.edge)?.partitioning {
+                Partitioning::Hash(columns) => columns.as_slice(),
+                _ => &[],
+            };
             let same_tasks =
                 |from: u32, to: u32| ids.iter().position(|c| (c.edge, c.from, c.to) == (old.edge, from, to));
             let first = ids.iter().position(|channel| channel.edge == old.edge);
@@ -182,7 +189,7 @@ impl Deployment<'_> {
                 let elements = codec::decode_all(&channel.elements, self.schema(old.edge)?)?;
                 match same_tasks(channel.from, channel.to) {
                     Some(index) if old.same_tasks => gate.recover(index, elements),
-                    _ => gate.recover(first, own_rows(elements, channel.ownership, place)?),
+                    _ => gate.recover(first, own_rows(elements, channel.ownership, key, place)?),
                 }
             }
         }
@@ -361,13 +368,18 @@ impl Deployment<'_> {
 
 /// The part of an old channel's rows that a task gets where they are dealt out again. Watermarks among them are left
 /// out: the clock is the lowest of all old tasks and rises again with the new channels.
-fn own_rows(elements: Vec<StreamElement>, ownership: Ownership, place: Place) -> Result<Vec<StreamElement>> {
+fn own_rows(
+    elements: Vec<StreamElement>,
+    ownership: Ownership,
+    key: &[usize],
+    place: Place,
+) -> Result<Vec<StreamElement>> {
     let mut own = Vec::new();
     for element in elements {
         let StreamElement::Batch(batch) = element else { continue };
         let mine = match ownership {
             Ownership::Whole => batch,
-            Ownership::OwnKeyGroups => place.own_rows(&batch)?,
+            Ownership::OwnKeyGroups => place.own_rows(batch, key)?,
         };
         if !mine.is_empty() {
             own.push(StreamElement::Batch(mine));

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use flott_checkpoint::{CheckpointStore, Committables, Manifest, Restore, TaskRestore};
+use flott_checkpoint::{
+    CheckpointStore, Committables, Coordinator, Manifest, Restore, RestartStrategy, Settings, TaskRestore,
+};
 use flott_core::{Clock, Committer, Error, Registry, Result, Source, SplitEnumerator, Timestamp};
 use flott_plan::{ExecutionGraph, NodeKind, TaskId};
 
@@ -19,6 +21,24 @@ pub trait Hosts {
 
     /// Tells a task; one that is over is passed by.
     fn command(&mut self, task: TaskId, command: TaskCommand);
+}
+
+/// What a job begins with.
+pub struct JobStart {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Where checkpoints are kept.
+    pub store: Box<dyn CheckpointStore>,
+    /// The checkpoint to go on from.
+    pub from: Option<Manifest>,
+    /// Without one: the newest in the store, if there is one.
+    pub resume: bool,
+    /// State of operators that the job no longer has is dropped on restore instead of refused.
+    pub allow_non_restored: bool,
+    /// Where everything random begins.
+    pub seed: u64,
+    /// Hears what is worth telling people.
+    pub notes: Box<dyn FnMut(&Note) + Send>,
 }
 
 /// Carries out what a job's master decides.
@@ -40,36 +60,34 @@ pub struct Driver<H> {
 }
 
 impl<H: Hosts> Driver<H> {
-    /// A driver of this job; `notes` hears what is worth telling people.
-    pub fn new(
-        graph: Arc<ExecutionGraph>,
-        master: Master,
-        hosts: H,
-        store: Box<dyn CheckpointStore>,
-        clock: Arc<dyn Clock>,
-        registry: Registry,
-        notes: Box<dyn FnMut(&Note) + Send>,
-    ) -> Self {
-        Self {
-            graph,
-            master,
+    /// Begins with a job. Errors known before anything runs come at once.
+    pub fn begin(graph: &Arc<ExecutionGraph>, registry: &Registry, hosts: H, start: JobStart) -> Result<Self> {
+        let config = &graph.job.config;
+        let settings = Settings::from_config(config)?;
+        let latest = start.store.latest()?;
+        let from = match start.from {
+            None if start.resume => latest.manifest.map(|(_, manifest)| manifest),
+            from => from,
+        };
+        let coordinator = Coordinator::new(settings, latest.generation + 1, latest.highest);
+        let restarts = RestartStrategy::from_config(config, start.seed)?;
+        let mut driver = Self {
+            graph: Arc::clone(graph),
+            master: Master::new(Arc::clone(graph), coordinator, restarts),
             hosts,
-            store,
-            clock,
-            registry,
+            store: start.store,
+            clock: start.clock,
+            registry: registry.clone(),
             sources: BTreeMap::new(),
             enumerators: BTreeMap::new(),
             committers: BTreeMap::new(),
-            allow_non_restored: false,
-            notes,
+            allow_non_restored: start.allow_non_restored,
+            notes: start.notes,
             queue: VecDeque::new(),
             done: None,
-        }
-    }
-
-    /// State of operators that the job no longer has is dropped on restore instead of refused.
-    pub fn allow_non_restored(&mut self, allow: bool) {
-        self.allow_non_restored = allow;
+        };
+        driver.handle(MasterEvent::Start(from.map(Box::new)));
+        Ok(driver)
     }
 
     /// How the job ended, once it has.

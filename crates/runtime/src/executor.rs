@@ -1,7 +1,8 @@
-//! Threads that drive tasks: [`Executor`], a fixed pool for any number of tasks.
+//! Threads that drive tasks: [`Executor`], a fixed pool for any number of tasks, and a thread for each task that blocks.
 //!
 //! A task is queued when its waker is called and runs a few steps at a time. A timer thread is not needed: a worker
-//! that finds nothing queued sleeps until the earliest deadline of a blocked task.
+//! that finds nothing queued sleeps until the earliest deadline of a blocked task. The thread of a task that blocks is
+//! a pool of one thread for one task, which ends with it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -68,6 +69,8 @@ struct Pool {
     work: Mutex<Work>,
     more: Condvar,
     clock: Arc<dyn Clock>,
+    /// It is one task's own and closes when that is over.
+    own: bool,
 }
 
 #[derive(Default)]
@@ -83,6 +86,10 @@ struct Work {
 }
 
 impl Pool {
+    fn new(clock: Arc<dyn Clock>, own: bool) -> Arc<Self> {
+        Arc::new(Self { work: Mutex::default(), more: Condvar::new(), clock, own })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,6 +137,46 @@ impl Pool {
         }
     }
 
+    fn spawn(self: &Arc<Self>, make: impl FnOnce(Waker) -> Result<Task>) -> Result<()> {
+        let cell = {
+            let mut work = self.lock();
+            let number = work.next_number;
+            work.next_number += 1;
+            let cell = Arc::new(TaskCell {
+                state: AtomicU8::new(RUNNING),
+                task: Mutex::new(None),
+                pool: Arc::clone(self),
+                number,
+                deadline: AtomicI64::new(i64::MAX),
+            });
+            work.tasks.insert(number, Arc::clone(&cell));
+            cell
+        };
+        let task = make(Waker::from(Arc::clone(&cell))).inspect_err(|_| {
+            self.lock().tasks.remove(&cell.number);
+        })?;
+        *cell.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        cell.state.store(QUEUED, Ordering::Release);
+        self.queue(cell);
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.more.notify_all();
+    }
+
+    fn drop_tasks(&self) {
+        let tasks = {
+            let mut work = self.lock();
+            work.queue.clear();
+            std::mem::take(&mut work.tasks)
+        };
+        for cell in tasks.into_values() {
+            cell.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
     fn run(&self) {
         while let Some(cell) = self.next() {
             cell.state.store(RUNNING, Ordering::Release);
@@ -146,7 +193,9 @@ impl Pool {
                 Step::Finished => {
                     *slot = None;
                     cell.state.store(OVER, Ordering::Release);
-                    self.lock().tasks.remove(&cell.number);
+                    let mut work = self.lock();
+                    work.tasks.remove(&cell.number);
+                    work.closed |= self.own;
                 }
                 Step::Progress => {
                     drop(slot);
@@ -174,57 +223,74 @@ impl Pool {
     }
 }
 
-/// A fixed pool of threads.
+/// A fixed pool of threads, and the threads of tasks that block.
 pub struct Executor {
     pool: Arc<Pool>,
-    threads: Vec<Joined>,
+    joined: Vec<Joined>,
+    threads: Arc<dyn Threads>,
+    /// Of tasks that block; those that are over go when the next one comes.
+    own: Mutex<Vec<(Arc<Pool>, Joined)>>,
 }
 
 impl Executor {
     /// A pool of `size` threads (at least one).
-    pub fn start(threads: &dyn Threads, size: usize, clock: Arc<dyn Clock>) -> Result<Self> {
-        let pool = Arc::new(Pool { work: Mutex::default(), more: Condvar::new(), clock });
-        let mut joined = Vec::new();
+    pub fn start(threads: Arc<dyn Threads>, size: usize, clock: Arc<dyn Clock>) -> Result<Self> {
+        let mut executor = Self { pool: Pool::new(clock, false), joined: Vec::new(), threads, own: Mutex::default() };
         for number in 0..size.max(1) {
-            let pool = Arc::clone(&pool);
-            joined.push(threads.spawn(&format!("flott-task-{number}"), Box::new(move || pool.run()))?);
+            let pool = Arc::clone(&executor.pool);
+            let joined = executor.threads.spawn(&format!("flott-pool-{number}"), Box::new(move || pool.run()))?;
+            executor.joined.push(joined);
         }
-        Ok(Self { pool, threads: joined })
+        Ok(executor)
     }
 
-    /// Makes place for a task and gives `make` the waker it will run by; the task starts at once.
+    /// Makes place for a task in the pool and gives `make` the waker it will run by; the task starts at once.
     pub fn spawn(&self, make: impl FnOnce(Waker) -> Result<Task>) -> Result<()> {
-        let cell = {
-            let mut work = self.pool.lock();
-            let number = work.next_number;
-            work.next_number += 1;
-            let cell = Arc::new(TaskCell {
-                state: AtomicU8::new(RUNNING),
-                task: Mutex::new(None),
-                pool: Arc::clone(&self.pool),
-                number,
-                deadline: AtomicI64::new(i64::MAX),
-            });
-            work.tasks.insert(number, Arc::clone(&cell));
-            cell
+        self.pool.spawn(make)
+    }
+
+    /// As [`Executor::spawn`], on a thread of its own, which ends with the task.
+    pub fn spawn_own(&self, name: &str, make: impl FnOnce(Waker) -> Result<Task>) -> Result<()> {
+        let pool = Pool::new(Arc::clone(&self.pool.clock), true);
+        pool.spawn(make)?;
+        let run = Arc::clone(&pool);
+        // No system takes a name with a zero byte.
+        let name = format!("flott-task-{}", name.replace('\0', "?"));
+        let joined = self.threads.spawn(&name, Box::new(move || run.run()));
+        let joined = joined.inspect_err(|_| pool.drop_tasks())?;
+        let over = {
+            let mut own = self.own();
+            own.push((pool, joined));
+            own.extract_if(.., |(pool, _)| pool.lock().closed).collect::<Vec<_>>()
         };
-        let task = make(Waker::from(Arc::clone(&cell))).inspect_err(|_| {
-            self.pool.lock().tasks.remove(&cell.number);
-        })?;
-        *cell.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        cell.state.store(QUEUED, Ordering::Release);
-        self.pool.queue(cell);
+        over.into_iter().for_each(|(_, joined)| joined());
         Ok(())
     }
 
-    /// Ends the threads; tasks that are not over are dropped.
-    pub fn stop(self) {
-        self.pool.lock().closed = true;
-        self.pool.more.notify_all();
-        self.threads.into_iter().for_each(|joined| joined());
-        let tasks = std::mem::take(&mut self.pool.lock().tasks);
-        for cell in tasks.into_values() {
-            cell.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Ends the threads and waits for it; tasks that are not over are dropped.
+    pub fn stop(mut self) {
+        self.close();
+        self.joined.drain(..).for_each(|joined| joined());
+        self.pool.drop_tasks();
+        for (pool, joined) in self.own().drain(..) {
+            joined();
+            pool.drop_tasks();
         }
+    }
+
+    fn own(&self) -> MutexGuard<'_, Vec<(Arc<Pool>, Joined)>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.pool.close();
+        self.own().iter().for_each(|(pool, _)| pool.close());
+    }
+}
+
+impl Drop for Executor {
+    /// Threads end once the steps they are in have, without being waited for.
+    fn drop(&mut self) {
+        self.close();
     }
 }

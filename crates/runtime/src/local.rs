@@ -1,12 +1,12 @@
-//! Runs a job with the tasks of this process on a pool of threads: [`run`] drives it to its end on the caller's thread,
+//! Runs a job with the tasks of this process on threads: [`run`] drives it to its end on the caller's thread,
 //! [`JobControl`] is for every other thread.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use flott_checkpoint::{CheckpointStore, Coordinator, Manifest, RestartStrategy, Settings, TaskRestore};
+use flott_checkpoint::{CheckpointStore, Manifest, TaskRestore};
 use flott_core::config::{Config, THREADS};
 use flott_core::{
     Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
@@ -14,13 +14,13 @@ use flott_core::{
 use flott_plan::{ExecutionGraph, HostId, TaskId};
 use futures::StreamExt;
 
-use crate::deploy::{Deployment, NoRemote, RemoteChannels};
-use crate::driver::{Driver, Hosts};
+use crate::deploy::{Deployment, NoRemote, RemoteChannels, TaskParts};
+use crate::driver::{Driver, Hosts, JobStart};
 use crate::environment::{Environment, Limits, RequestRunner};
 use crate::executor::Executor;
 use crate::mailbox::{Mail, Mailbox, TaskCommand};
-use crate::master::{Attempt, JobEnd, Master, MasterEvent, Note};
-use crate::task::{Task, TaskEvent};
+use crate::master::{Attempt, JobEnd, MasterEvent, Note};
+use crate::task::{Task, TaskEvent, TaskInput};
 
 /// What a job is run with.
 pub struct JobOptions {
@@ -77,7 +77,9 @@ pub fn control() -> (JobControl, Receiver<MasterEvent>) {
 /// The counters of one operator in one task.
 #[derive(Clone, Debug)]
 pub struct OperatorMetrics {
-    /// Which.
+    /// In which task.
+    pub task: TaskId,
+    /// Which operator.
     pub info: Arc<OperatorInfo>,
     /// Its counters.
     pub metrics: Metrics,
@@ -85,18 +87,28 @@ pub struct OperatorMetrics {
 
 /// Where the running job's counters are, for whoever wants to look.
 #[derive(Clone, Debug, Default)]
-pub struct JobMetrics(Arc<Mutex<Vec<OperatorMetrics>>>);
+pub struct JobMetrics(Arc<Mutex<BTreeMap<HostId, Vec<OperatorMetrics>>>>);
 
 impl JobMetrics {
-    /// The counters of every operator of the current attempt in this process.
+    /// The counters of every operator of the current attempt, process by process. Those of other processes are what
+    /// these have told last; when a task is over, all of it is known.
     pub fn operators(&self) -> Vec<OperatorMetrics> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().values().flatten().cloned().collect()
     }
 
     /// The sum of a counter over all operators of this uid.
     pub fn sum(&self, uid: &str, counter: &str) -> u64 {
         let of_uid = self.operators().into_iter().filter(|operator| operator.info.uid == uid);
         of_uid.map(|operator| operator.metrics.counter(counter).get()).sum()
+    }
+
+    /// The counters of the operators in one process, in place of those before.
+    pub(crate) fn set(&self, host: HostId, operators: Vec<OperatorMetrics>) {
+        self.lock().insert(host, operators);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostId, Vec<OperatorMetrics>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,20 +124,21 @@ pub struct LocalHosts {
 }
 
 impl LocalHosts {
-    /// Hosts with no tasks yet; `report` hears of the tasks.
+    /// Hosts with no tasks yet; `report` hears of the tasks, their counters are put into `metrics`.
     pub fn start(
         graph: Arc<ExecutionGraph>,
         host: HostId,
         env: Environment,
-        threads: &dyn Threads,
+        threads: Arc<dyn Threads>,
         report: Arc<dyn Fn(Attempt, TaskEvent) + Send + Sync>,
+        metrics: JobMetrics,
     ) -> Result<Self> {
         let size = match graph.job.config.get(&THREADS)? {
             0 => threads.parallelism(),
             size => size,
         };
         let executor = Executor::start(threads, size, Arc::clone(&env.clock))?;
-        Ok(Self { graph, host, env, executor, report, mailboxes: BTreeMap::new(), metrics: JobMetrics::default() })
+        Ok(Self { graph, host, env, executor, report, mailboxes: BTreeMap::new(), metrics })
     }
 
     /// Counters of the current attempt.
@@ -143,19 +156,37 @@ impl LocalHosts {
         self.mailboxes.clear();
         let deployment = Deployment { graph: &self.graph, host: self.host, env: &self.env, restored };
         let tasks = deployment.tasks(remote)?;
-        let members = tasks.iter().flat_map(|task| task.chain.members());
-        let metrics = members.map(|m| OperatorMetrics { info: Arc::clone(&m.info), metrics: m.metrics.clone() });
-        *self.metrics.0.lock().unwrap_or_else(PoisonError::into_inner) = metrics.collect();
-        for parts in tasks {
-            let mailbox = Arc::new(Mailbox::default());
-            self.mailboxes.insert(parts.id, Arc::clone(&mailbox));
-            let report = Arc::clone(&self.report);
-            let events = Arc::new(move |event| report(attempt, event));
-            let env = self.env.clone();
-            self.executor
-                .spawn(move |waker| Ok(Task::new(parts.id, env, mailbox, waker, events, parts.input, parts.chain)))?;
+        let members = tasks.iter().flat_map(|parts| parts.chain.members().map(|member| (parts.id, member)));
+        let metrics = members.map(|(task, member)| {
+            let (info, metrics) = (Arc::clone(&member.info), member.metrics.clone());
+            OperatorMetrics { task, info, metrics }
+        });
+        self.metrics.set(self.host, metrics.collect());
+        let spawned = tasks.into_iter().try_for_each(|parts| self.spawn(attempt, parts));
+        spawned.inspect_err(|_| self.mailboxes.keys().for_each(|&task| self.tell(task, TaskCommand::Cancel)))
+    }
+
+    /// Starts a task; one that may block gets a thread of its own.
+    fn spawn(&mut self, attempt: Attempt, parts: TaskParts) -> Result<()> {
+        let mailbox = Arc::new(Mailbox::default());
+        self.mailboxes.insert(parts.id, Arc::clone(&mailbox));
+        let report = Arc::clone(&self.report);
+        let events = Arc::new(move |event| report(attempt, event));
+        let env = self.env.clone();
+        let TaskParts { id, input, chain } = parts;
+        let blocks = chain.blocks() || matches!(&input, TaskInput::Source(source) if source.blocks());
+        let make = move |waker| Ok(Task::new(id, env, mailbox, waker, events, input, chain));
+        if !blocks {
+            return self.executor.spawn(make);
         }
-        Ok(())
+        let name = self.graph.job.vertex(id.vertex).map_or("?", |vertex| &vertex.name);
+        self.executor.spawn_own(&format!("{name}-{}", id.index), make)
+    }
+
+    fn tell(&self, task: TaskId, command: TaskCommand) {
+        if let Some(mailbox) = self.mailboxes.get(&task) {
+            mailbox.post(Mail::Command(command));
+        }
     }
 
     /// Ends the threads.
@@ -170,9 +201,7 @@ impl Hosts for LocalHosts {
     }
 
     fn command(&mut self, task: TaskId, command: TaskCommand) {
-        if let Some(mailbox) = self.mailboxes.get(&task) {
-            mailbox.post(Mail::Command(command));
-        }
+        self.tell(task, command);
     }
 }
 
@@ -211,8 +240,10 @@ pub fn run(
     let report = Arc::new(move |attempt, event| {
         let _ = sender.send(MasterEvent::Task(attempt, event));
     });
-    let hosts = LocalHosts::start(Arc::clone(&graph), HostId(0), env, &*options.threads, report)?;
-    metrics(hosts.metrics());
+    let seen = JobMetrics::default();
+    let hosts =
+        LocalHosts::start(Arc::clone(&graph), HostId(0), env, Arc::clone(&options.threads), report, seen.clone())?;
+    metrics(&seen);
     let (end, hosts) = drive(&graph, registry, options, hosts, events)?;
     hosts.stop();
     end
@@ -226,22 +257,9 @@ pub fn drive<H: Hosts>(
     hosts: H,
     events: &Receiver<MasterEvent>,
 ) -> Result<(Result<JobEnd>, H)> {
-    let config = &graph.job.config;
-    let settings = Settings::from_config(config)?;
-    let latest = options.store.latest()?;
-    let from = match options.from {
-        None if options.resume => latest.manifest.map(|(_, manifest)| manifest),
-        from => from,
-    };
-    let coordinator = Coordinator::new(settings, latest.generation + 1, latest.highest);
-    let restarts = RestartStrategy::from_config(config, options.seed)?;
-    let master = Master::new(Arc::clone(graph), coordinator, restarts);
-    let clock = Arc::clone(&options.clock);
-    let notes = options.notes;
-    let mut driver =
-        Driver::new(Arc::clone(graph), master, hosts, options.store, Arc::clone(&clock), registry.clone(), notes);
-    driver.allow_non_restored(options.allow_non_restored);
-    driver.handle(MasterEvent::Start(from.map(Box::new)));
+    let JobOptions { clock, store, from, resume, allow_non_restored, seed, notes, .. } = options;
+    let start = JobStart { clock: Arc::clone(&clock), store, from, resume, allow_non_restored, seed, notes };
+    let mut driver = Driver::begin(graph, registry, hosts, start)?;
     while driver.done().is_none() {
         let event = match driver.next_wake() {
             None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -9,6 +9,7 @@ use flott_checkpoint::{InFlight, MemberSnapshot, RuntimePart, TaskSnapshot};
 use flott_core::state::snapshot::PendingSnapshot;
 use flott_core::{
     Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp,
+    hash_keys,
 };
 use serde::{Deserialize, Serialize};
 
@@ -151,16 +152,18 @@ pub struct Place {
 }
 
 impl Place {
-    /// The rows of a keyed batch that belong here.
-    pub fn own_rows(&self, batch: &Batch) -> Result<Batch> {
-        let Some(hashes) = batch.key_hashes() else {
-            return Err(Error::internal("keyed rows without their key's hash"));
+    /// The rows of a batch with this key that belong here. An operator may have made the batch itself, for a request:
+    /// then it has no hashes yet.
+    pub fn own_rows(&self, batch: Batch, key: &[usize]) -> Result<Batch> {
+        let hashes = match batch.key_hashes() {
+            Some(hashes) => hashes.clone(),
+            None => hash_keys(&key.iter().map(|&column| batch.column(column).clone()).collect::<Vec<_>>())?,
         };
         let own = |hash: u64| {
             KeyGroup::of(hash, self.max_parallelism).task(self.parallelism, self.max_parallelism) == self.index
         };
         let rows = hashes.iter().enumerate().filter(|(_, hash)| own(**hash)).map(|(row, _)| row as u32);
-        batch.take(&UInt32Array::from_iter_values(rows))
+        batch.with_key_hashes(Some(hashes.clone())).take(&UInt32Array::from_iter_values(rows))
     }
 }
 
@@ -207,7 +210,6 @@ impl RestoredRuntime {
         {
             *generator = WatermarkGenerator::new(generator.strategy().clone(), *state);
         }
-        let keyed = node.members[0].state.is_some();
         let mut turn = 0;
         for item in old.iter().flat_map(|state| &state.items) {
             let (member, input, bytes, request) = match item {
@@ -231,12 +233,16 @@ impl RestoredRuntime {
             let StreamElement::Batch(mut batch) = codec::decode(&Buffer::from(bytes.as_slice()), schema)? else {
                 return Err(Error::internal("no rows where rows were stored"));
             };
-            if !self.same {
-                turn += 1;
-                if keyed {
-                    batch = place.own_rows(&batch)?;
-                } else if (turn - 1) % place.parallelism != place.index {
-                    continue;
+            let key = info.keys.get(usize::from(input)).filter(|key| !key.is_empty());
+            match key {
+                _ if self.same => {}
+                Some(key) => batch = place.own_rows(batch, key)?,
+                // Rows without a key go to the tasks in turn: where they must not, none is here (`OperatorChain::bound`).
+                None => {
+                    turn += 1;
+                    if (turn - 1) % place.parallelism != place.index {
+                        continue;
+                    }
                 }
             }
             if !batch.is_empty() {

@@ -102,6 +102,11 @@ impl SourceInput {
         Ok(())
     }
 
+    /// Whether the reader may block.
+    pub fn blocks(&self) -> bool {
+        self.reader.blocks()
+    }
+
     /// The splits, for a snapshot.
     pub fn snapshot(&mut self) -> Result<Vec<SplitState>> {
         let splits = self.reader.snapshot()?;

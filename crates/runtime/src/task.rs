@@ -219,7 +219,7 @@ impl Task {
             if !flowing && barrier.mode != BarrierMode::Unaligned {
                 return self.wait(None);
             }
-            return self.go_on_flushing(barrier, next).map(|()| None);
+            return self.go_on_flushing(barrier, next);
         }
         if !flowing {
             // Rows cannot move, but a barrier that overtakes them can.
@@ -382,14 +382,17 @@ impl Task {
     }
 
     /// Brings the chain to rest, flushing one node after the other, then makes the cut.
-    fn go_on_flushing(&mut self, barrier: CheckpointBarrier, next: usize) -> Result<()> {
+    fn go_on_flushing(&mut self, barrier: CheckpointBarrier, next: usize) -> Result<Option<Step>> {
         if self.chain.run_to_rest(&self.waker, &*self.env.clock)? == Ran::Work {
-            return Ok(());
+            return Ok(None);
+        }
+        if self.chain.holds_bound_rows() {
+            return self.wait(None);
         }
         if next < self.chain.nodes.len() {
             self.chain.flush_node(next, self.env.clock.now())?;
             self.snapshotting = Snapshotting::Flushing(barrier, next + 1);
-            return Ok(());
+            return Ok(None);
         }
         self.snapshotting = Snapshotting::No;
         let clock = match &self.input {
@@ -415,7 +418,7 @@ impl Task {
         if self.ended || matches!(self.input, TaskInput::Source(_)) {
             self.acknowledge(barrier.id, &[])?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// All rows in flight into the task that belong to the snapshot are known.

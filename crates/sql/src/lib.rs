@@ -19,6 +19,7 @@ mod lower;
 mod lower_aggregate;
 mod lower_expr;
 mod narrowing;
+mod parts;
 mod planner;
 mod prepare;
 mod prepare_expr;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_expr::{self as df, LogicalPlan};
-use flott_core::config::WATERMARK_ROWS;
 use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
 use flott_operators::calc::{self, CalcConfig};
 use flott_operators::expr::{BinaryOp, Expr, Scalar, return_field};
@@ -159,13 +158,9 @@ impl<'a> Lowering<'a> {
         let (spec, given) = table.connector.source(&table, &read)?;
         let schema = Arc::new(table.schema().project(&given).map_err(|e| Fault::internal(e.to_string()))?);
         let position = |column: usize| given.iter().position(|&c| c == column);
-        let every_rows =
-            self.graph.config.get(&WATERMARK_ROWS).map_err(|e| Fault::new(e.to_string(), Span::empty()))?;
         let watermarks = table.watermark.map(|w| WatermarkStrategy {
             time_column: position(w.column),
-            out_of_orderness_ms: w.out_of_orderness_ms,
-            every_rows,
-            idle_after_ms: None,
+            ..WatermarkStrategy::for_bounded_out_of_orderness(w.out_of_orderness_ms)
         });
         let name = explain::source_name(&table, &schema);
         let kind = NodeKind::Source { spec, watermarks };

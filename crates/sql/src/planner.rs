@@ -35,10 +35,10 @@ pub(crate) fn plan(catalog: &Catalog, mut query: Query) -> Result<LogicalPlan> {
         .with_map_string_types_to_utf8view(false)
         .with_collect_spans(true);
     let planner = SqlToRel::new_with_options(&context, options);
-    let written = query.clone();
+    let mut written = query.clone();
     let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query))).map_err(|error| {
         let fault = Fault::from(error);
-        match fault.missing_column().and_then(|column| find_column(&written, column)) {
+        match fault.missing_column().and_then(|column| find_column(&mut written, column)) {
             Some(span) => fault.or_at(span),
             None => fault,
         }

@@ -4,12 +4,11 @@
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart,
-    Query, Select, SelectItem, SetExpr, SetOperator, Spanned, TableAlias, TableFactor, VisitMut, VisitorMut,
-    visit_expressions,
+    Query, Select, SelectItem, SetExpr, SetOperator, Spanned, TableAlias, TableFactor,
 };
 use sqlparser::tokenizer::Span;
-use std::ops::ControlFlow;
 
+use crate::parts::{argument, for_each_expr, parts};
 use crate::prepare_expr::{function_arguments, function_name, prepare_expr};
 use crate::script::{Fault, Result};
 use crate::window::TUMBLE;
@@ -161,19 +160,18 @@ fn name_columns(projection: &mut [SelectItem]) {
     }
 }
 
-/// Where a column is first written in a query.
-pub(crate) fn find_column(query: &Query, name: &str) -> Option<Span> {
-    let found = visit_expressions(query, |expr| match expr {
-        Expr::Identifier(ident) if ident.value == name => ControlFlow::Break(ident.span),
-        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|last| last.value == name) => {
-            ControlFlow::Break(expr.span())
-        }
-        _ => ControlFlow::Continue(()),
+/// Where a column is first written in a prepared query.
+pub(crate) fn find_column(query: &mut Query, name: &str) -> Option<Span> {
+    let mut found = None;
+    for_each_expr(query, &mut |expr| {
+        let span = match expr {
+            Expr::Identifier(ident) if ident.value == name => Some(ident.span),
+            Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|last| last.value == name) => Some(expr.span()),
+            _ => None,
+        };
+        found = found.or(span);
     });
-    match found {
-        ControlFlow::Break(span) => Some(span),
-        ControlFlow::Continue(()) => None,
-    }
+    found
 }
 
 fn prepare_from(select: &mut Select) -> Result<()> {
@@ -244,11 +242,8 @@ fn prepare_table_function(
         "HOP" | "CUMULATE" | "SESSION" => return Err(Fault::unsupported(format!("the window {upper}"), name.span())),
         _ => return Err(Fault::unsupported(format!("the table function {name}"), name.span())),
     }
-    for arg in &mut args {
-        let (FunctionArg::Unnamed(value)
-        | FunctionArg::Named { arg: value, .. }
-        | FunctionArg::ExprNamed { arg: value, .. }) = arg;
-        if let FunctionArgExpr::Expr(Expr::Subquery(query)) = value {
+    for arg in args.iter_mut().filter_map(argument) {
+        if let Expr::Subquery(query) = arg {
             prepare(query)?;
         }
     }
@@ -281,9 +276,9 @@ fn legacy_window(select: &mut Select) -> Result<()> {
             _ => {}
         }
     }
-    let mut rename = RenameAuxiliary { window: None, uses_time: false };
+    let mut auxiliary = Auxiliary { window: None, uses_time: false };
     if let Some((at, function)) = window {
-        rename.window = Some(function.args.to_string());
+        auxiliary.window = Some(function.args.to_string());
         let span = function.name.span();
         keys.splice(at..=at, [column("window_start", span), column("window_end", span)]);
         if let [from] = select.from.as_mut_slice() {
@@ -296,16 +291,14 @@ fn legacy_window(select: &mut Select) -> Result<()> {
             let alias = Ident::with_span(expr.span(), format!("EXPR${position}"));
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
-        if let ControlFlow::Break(fault) = item.visit(&mut rename) {
-            return Err(fault);
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            auxiliary.rename(expr)?;
         }
     }
-    if let Some(having) = &mut select.having
-        && let ControlFlow::Break(fault) = having.visit(&mut rename)
-    {
-        return Err(fault);
+    if let Some(having) = &mut select.having {
+        auxiliary.rename(having)?;
     }
-    if rename.uses_time
+    if auxiliary.uses_time
         && let GroupByExpr::Expressions(keys, _) = &mut select.group_by
     {
         keys.push(column("window_time", Span::empty()));
@@ -350,19 +343,17 @@ fn window_over(relation: TableFactor, function: &Function) -> Result<TableFactor
     })
 }
 
-/// Puts columns of the window in the place of `TUMBLE_START(..)`, `TUMBLE_END(..)` and `TUMBLE_ROWTIME(..)`.
-struct RenameAuxiliary {
+/// `TUMBLE_START(..)`, `TUMBLE_END(..)` and `TUMBLE_ROWTIME(..)`, which become columns of the window.
+struct Auxiliary {
     /// The arguments of the window in GROUP BY.
     window: Option<String>,
     uses_time: bool,
 }
 
-impl VisitorMut for RenameAuxiliary {
-    type Break = Fault;
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Fault> {
-        let Expr::Function(function) = expr else {
-            return ControlFlow::Continue(());
+impl Auxiliary {
+    fn rename(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(function) = &*expr else {
+            return parts(expr).into_iter().try_for_each(|part| self.rename(part));
         };
         let name = function_name(function);
         let span = function.name.span();
@@ -370,15 +361,15 @@ impl VisitorMut for RenameAuxiliary {
             "TUMBLE_START" => "window_start",
             "TUMBLE_END" => "window_end",
             "TUMBLE_ROWTIME" => "window_time",
-            "TUMBLE_PROCTIME" => return ControlFlow::Break(Fault::unsupported(name, span)),
-            _ => return ControlFlow::Continue(()),
+            "TUMBLE_PROCTIME" => return Err(Fault::unsupported(name, span)),
+            _ => return parts(expr).into_iter().try_for_each(|part| self.rename(part)),
         };
         if self.window.as_ref() != Some(&function.args.to_string()) {
             let message = format!("{name}{} needs the same window in GROUP BY: TUMBLE{0}", function.args);
-            return ControlFlow::Break(Fault::new(message, span));
+            return Err(Fault::new(message, span));
         }
         self.uses_time |= replacement == "window_time";
         *expr = column(replacement, span);
-        ControlFlow::Continue(())
+        Ok(())
     }
 }

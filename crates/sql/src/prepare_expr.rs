@@ -1,26 +1,28 @@
 //! A parsed expression before it is planned: an allow-list of what means the same to Flink and to DataFusion, the rest
 //! refused where it stands; Flink's types for literals.
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast::{
     BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax, Function,
     FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, TimezoneInfo, TrimWhereField, TypedString, UnaryOperator,
-    Value, ValueWithSpan, VisitMut, VisitorMut,
+    Value, ValueWithSpan,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::functions::{AGGREGATES, SCALARS};
 use crate::interval::interval_millis;
+use crate::parts::parts;
 use crate::script::{Fault, Result, did_you_mean};
 use crate::types::FlinkType;
 
 /// Checks and rewrites an expression in place.
 pub(crate) fn prepare_expr(expr: &mut Expr) -> Result<()> {
-    match expr.visit(&mut Prepare) {
-        ControlFlow::Break(fault) => Err(fault),
-        ControlFlow::Continue(()) => Ok(()),
+    check(expr)?;
+    parts(expr).into_iter().try_for_each(prepare_expr)?;
+    // After its parts, so that what is put in its place is not looked at again.
+    if let Some(new) = rewrite(expr)? {
+        *expr = new;
     }
+    Ok(())
 }
 
 /// A function's name in upper case: Flink's functions have no case.
@@ -55,28 +57,6 @@ const FIELDS: [(&str, DateTimeField); 8] = [
 
 /// Functions that become operators.
 const OPERATORS: [&str; 2] = ["CONCAT", "MOD"];
-
-struct Prepare;
-
-impl VisitorMut for Prepare {
-    type Break = Fault;
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Fault> {
-        check(expr).map_or_else(ControlFlow::Break, ControlFlow::Continue)
-    }
-
-    /// After its parts, so that what is put in place is not visited again.
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Fault> {
-        match rewrite(expr) {
-            Ok(None) => ControlFlow::Continue(()),
-            Ok(Some(new)) => {
-                *expr = new;
-                ControlFlow::Continue(())
-            }
-            Err(fault) => ControlFlow::Break(fault),
-        }
-    }
-}
 
 fn check(expr: &Expr) -> Result<()> {
     let span = expr.span();

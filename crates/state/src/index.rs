@@ -1,6 +1,9 @@
-//! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table with linear probing, made
-//! for batches: passes over all rows look at one entry a row without branching, so that the processor overlaps the
-//! cache misses of many rows; only rows not found by them take the careful way.
+//! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table of buckets, made for batches: a
+//! pass over all rows looks at one bucket a row without branching, so that the processor overlaps the cache misses of
+//! many rows; only rows not found by a pass take the careful way.
+//!
+//! With many keys a look-up costs what the memory costs. So a bucket is one cache line, and the table grows by half and
+//! is filled to 13/16, so that little of it is empty.
 //!
 //! It knows no keys: an entry holds one word of the key (all of it, or its hash, see [`crate::table`]) and a tag
 //! (namespace and NULL).
@@ -10,50 +13,94 @@ use flott_core::Slot;
 /// Neither a namespace nor a NULL has this tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
+/// Entries of a bucket.
+const WIDTH: usize = 4;
+
+/// Buckets of a new index.
+const FIRST_BUCKETS: usize = 4;
+
+/// Buckets from a key's first that are looked at without branching.
+const PASSES: usize = 2;
+
+/// As many entries as fit in a cache line; those in use come first.
 #[derive(Clone, Copy)]
-struct Entry {
-    word: u64,
-    tag: u32,
-    slot: u32,
+#[repr(align(64))]
+struct Bucket {
+    words: [u64; WIDTH],
+    tags: [u32; WIDTH],
+    slots: [u32; WIDTH],
 }
 
-impl Entry {
-    /// Both comparisons in one, without a branch.
+const EMPTY: Bucket = Bucket { words: [0; WIDTH], tags: [NO_TAG; WIDTH], slots: [0; WIDTH] };
+
+impl Bucket {
+    /// The slot of an entry with this word and tag, and whether there is one, without branching.
     #[inline]
-    fn differs(self, word: u64, tag: u32) -> bool {
-        (self.word ^ word) | u64::from(self.tag ^ tag) != 0
+    fn look(&self, word: u64, tag: u32) -> (u32, bool) {
+        let (mut slot, mut found) = (0, false);
+        for at in 0..WIDTH {
+            let same = (self.words[at] ^ word) | u64::from(self.tags[at] ^ tag) == 0;
+            slot = if same { self.slots[at] } else { slot };
+            found |= same;
+        }
+        (slot, found)
+    }
+
+    fn len(&self) -> usize {
+        self.tags.iter().take_while(|tag| **tag != NO_TAG).count()
+    }
+
+    fn is_full(&self) -> bool {
+        self.tags[WIDTH - 1] != NO_TAG
+    }
+
+    fn push(&mut self, (word, tag, slot): (u64, u32, u32)) {
+        let at = self.len();
+        (self.words[at], self.tags[at], self.slots[at]) = (word, tag, slot);
+    }
+
+    /// Removes an entry; the last one takes its place.
+    fn remove(&mut self, at: usize) {
+        let last = self.len() - 1;
+        (self.words[at], self.tags[at], self.slots[at]) = (self.words[last], self.tags[last], self.slots[last]);
+        (self.words[last], self.tags[last], self.slots[last]) = (0, NO_TAG, 0);
+    }
+
+    /// (word, tag, slot) of the entries in use.
+    fn entries(&self) -> impl Iterator<Item = (u64, u32, u32)> {
+        (0..self.len()).map(|at| (self.words[at], self.tags[at], self.slots[at]))
     }
 }
 
-const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: 0 };
-
-/// Entries of a key's chain that are looked at without branching; few chains are longer at half load.
-const PASSES: usize = 4;
-
-/// Where the search begins. Key hashes are good in their low bits whatever key groups a task owns (the group comes
-/// from the middle bits), so the tag only has to be spread over them.
+/// Where the search begins among `buckets`. Key hashes are good in their low half whatever key groups a task owns (the
+/// group comes from bits above), so the tag only has to be spread over it.
 #[inline]
-fn home(hash: u64, tag: u32) -> usize {
-    (hash ^ u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)) as usize
+fn home(hash: u64, tag: u32, buckets: usize) -> usize {
+    let spread = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((((hash ^ spread) & 0xffff_ffff) * buckets as u64) >> 32) as usize
 }
 
 pub(crate) struct Index {
-    /// A power of two of them, at most half full.
-    entries: Vec<Entry>,
+    /// An entry is in its home bucket, or, where that and all between are full, in a later one.
+    buckets: Vec<Bucket>,
     len: usize,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
-        Self { entries: vec![EMPTY; 16], len: 0 }
+        Self { buckets: vec![EMPTY; FIRST_BUCKETS], len: 0 }
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
-        self.entries.len() * size_of::<Entry>()
+        self.buckets.len() * size_of::<Bucket>()
     }
 
-    fn mask(&self) -> usize {
-        self.entries.len() - 1
+    fn home(&self, hash: u64, tag: u32) -> usize {
+        home(hash, tag, self.buckets.len())
+    }
+
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
     /// Sets `out` to the slot of every row and `missed` to the rows whose slot is not known yet (theirs in `out` is
@@ -71,100 +118,117 @@ impl Index {
         out.clear();
         out.resize(rows, Slot(0));
         missed.resize(rows, 0);
-        let entries = self.entries.as_slice();
-        let mask = self.mask();
+        let buckets = self.buckets.as_slice();
         let mut misses = 0;
         for (row, ((&hash, &word), slot)) in hashes.iter().zip(words).zip(out.iter_mut()).enumerate() {
             let tag = tag(row);
-            let entry = entries[home(hash, tag) & mask];
-            *slot = Slot(entry.slot);
+            let (found_slot, found) = buckets[home(hash, tag, buckets.len())].look(word, tag);
+            *slot = Slot(found_slot);
             missed[misses] = row as u32;
-            misses += usize::from(entry.differs(word, tag));
+            misses += usize::from(!found);
         }
-        // Most of the others are in the next entries, which share the cache line.
         for distance in 1..PASSES {
             let mut left = 0;
             for at in 0..misses {
                 let row = missed[at] as usize;
                 let tag = tag(row);
-                let entry = entries[(home(hashes[row], tag) + distance) & mask];
-                out[row] = Slot(entry.slot);
+                let bucket = home(hashes[row], tag, buckets.len()) + distance;
+                let bucket = if bucket < buckets.len() { bucket } else { bucket - buckets.len() };
+                let (found_slot, found) = buckets[bucket].look(words[row], tag);
+                out[row] = Slot(found_slot);
                 missed[left] = row as u32;
-                left += usize::from(entry.differs(words[row], tag));
+                left += usize::from(!found);
             }
             misses = left;
         }
         missed.truncate(misses);
     }
 
-    /// Reads the entries of some keys, all at once, so that they are near when each is looked for.
+    /// Reads the buckets of some keys, all at once, so that they are near when each is looked for.
     pub(crate) fn touch(&self, keys: impl Iterator<Item = (u64, u32)>) {
-        let touched = keys.fold(0, |all, (hash, tag)| all ^ self.entries[home(hash, tag) & self.mask()].slot);
+        let touched = keys.fold(0, |all, (hash, tag)| all ^ self.buckets[self.home(hash, tag)].slots[0]);
         std::hint::black_box(touched);
     }
 
     /// The slot of an entry with this word and tag that is the `same` key.
     pub(crate) fn find(&self, hash: u64, word: u64, tag: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut at = home(hash, tag) & self.mask();
+        let mut at = self.home(hash, tag);
         loop {
-            let entry = self.entries[at];
-            if entry.tag == NO_TAG {
+            let bucket = &self.buckets[at];
+            let mut found = bucket.entries().filter(|entry| (entry.0, entry.1) == (word, tag));
+            if let Some((.., slot)) = found.find(|(.., slot)| same(*slot)) {
+                return Some(slot);
+            }
+            if !bucket.is_full() {
                 return None;
             }
-            if entry.word == word && entry.tag == tag && same(entry.slot) {
-                return Some(entry.slot);
-            }
-            at = (at + 1) & self.mask();
+            at = self.after(at);
         }
     }
 
     /// Adds an entry that is not there yet. `hash_of` gives the hash of an entry's word and tag.
     pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
-        if (self.len + 1) * 2 > self.entries.len() {
-            let larger = vec![EMPTY; self.entries.len() * 2];
-            for entry in std::mem::replace(&mut self.entries, larger) {
-                if entry.tag != NO_TAG {
-                    self.place(hash_of(entry.word, entry.tag), entry);
-                }
+        if self.len >= self.buckets.len() * WIDTH * 13 / 16 {
+            let larger = vec![EMPTY; self.buckets.len() + self.buckets.len() / 2];
+            for bucket in std::mem::replace(&mut self.buckets, larger) {
+                bucket.entries().for_each(|entry| self.place(hash_of(entry.0, entry.1), entry));
             }
         }
-        self.place(hash, Entry { word, tag, slot });
+        self.place(hash, (word, tag, slot));
         self.len += 1;
     }
 
-    fn place(&mut self, hash: u64, entry: Entry) {
-        let mut at = home(hash, entry.tag) & self.mask();
-        while self.entries[at].tag != NO_TAG {
-            at = (at + 1) & self.mask();
+    fn place(&mut self, hash: u64, entry: (u64, u32, u32)) {
+        let mut at = self.home(hash, entry.1);
+        while self.buckets[at].is_full() {
+            at = self.after(at);
         }
-        self.entries[at] = entry;
+        self.buckets[at].push(entry);
     }
 
-    /// Removes the entry of a slot and closes the gap (Knuth, TAOCP 6.4, algorithm R).
+    /// Removes the entry of a slot and closes the gap (Knuth, TAOCP 6.4, algorithm R, with buckets): a bucket that is no
+    /// longer full gets back an entry that did not fit into it.
     pub(crate) fn remove(&mut self, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
-        let mask = self.mask();
-        let mut hole = home(hash_of(word, tag), tag) & mask;
-        while self.entries[hole].slot != slot || self.entries[hole].tag == NO_TAG {
-            if self.entries[hole].tag == NO_TAG {
+        let mut gap = self.home(hash_of(word, tag), tag);
+        loop {
+            let found = self.buckets[gap].entries().position(|entry| entry == (word, tag, slot));
+            let was_full = self.buckets[gap].is_full();
+            if let Some(at) = found {
+                self.buckets[gap].remove(at);
+                self.len -= 1;
+                if was_full {
+                    self.close(gap, hash_of);
+                }
                 return;
             }
-            hole = (hole + 1) & mask;
-        }
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let entry = self.entries[at];
-            if entry.tag == NO_TAG {
-                break;
+            if !was_full {
+                return;
             }
-            let from_home = at.wrapping_sub(home(hash_of(entry.word, entry.tag), entry.tag)) & mask;
-            if from_home >= at.wrapping_sub(hole) & mask {
-                self.entries[hole] = entry;
-                hole = at;
-            }
+            gap = self.after(gap);
         }
-        self.entries[hole] = EMPTY;
-        self.len -= 1;
+    }
+
+    /// `gap` was full and is not any more.
+    fn close(&mut self, mut gap: usize, hash_of: impl Fn(u64, u32) -> u64) {
+        let buckets = self.buckets.len();
+        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + buckets - from };
+        let mut at = self.after(gap);
+        while at != gap {
+            let bucket = &self.buckets[at];
+            let was_full = bucket.is_full();
+            let movable = |entry: (u64, u32, u32)| {
+                distance(home(hash_of(entry.0, entry.1), entry.1, buckets), at) >= distance(gap, at)
+            };
+            if let Some((which, entry)) = bucket.entries().enumerate().find(|(_, entry)| movable(*entry)) {
+                self.buckets[at].remove(which);
+                self.buckets[gap].push(entry);
+                gap = at;
+            }
+            if !was_full {
+                return;
+            }
+            at = self.after(at);
+        }
     }
 }
 

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
+use flott_connectors::collect::Collected;
 use flott_core::config::CHECKPOINT_DIR;
-use flott_core::{Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
+use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, MasterEvent, Note};
 use flott_runtime::processes;
 use pyo3::prelude::*;
 
-use crate::collect::Collected;
 use crate::registry::registry;
 use crate::workers::Workers;
 
@@ -25,12 +24,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 /// directory, if there is one. The rows of its sink `collect`.
 ///
 /// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it.
-pub(crate) fn execute(
-    py: Python<'_>,
-    plan: &[u8],
-    workers: Option<Workers>,
-    resume: bool,
-) -> PyResult<Vec<RecordBatch>> {
+pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, resume: bool) -> PyResult<Vec<Batch>> {
     let raise = |e: Error| flott_python::raise(&e);
     let graph = StreamGraph::decode(plan).map_err(raise)?;
     let collected = Collected::default();

@@ -3,7 +3,6 @@
 //! Lives here: what Python can call, the registry, and the processes of a job. Does not live here: Python functions as
 //! operators, and the builder of plans (`flott-python`).
 
-mod collect;
 mod job;
 mod registry;
 mod testing;
@@ -50,7 +49,7 @@ mod _engine {
         let values = PyList::empty(py);
         let of = read_type(of).map_err(|e| flott_python::raise(&e))?;
         for batch in job::execute(py, plan, workers, resume)? {
-            let part = flott_python::to_python(py, batch.columns(), batch.num_rows(), &of);
+            let part = flott_python::to_python(py, batch.columns().columns(), batch.num_rows(), &of);
             values.call_method1("extend", (part.map_err(|e| flott_python::raise(&e))?,))?;
         }
         Ok(values)

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use flott_connectors::collect::Collected;
 use flott_core::Registry;
-
-use crate::collect::Collected;
 
 /// The registry of this process; what a job collects ends in `collected`.
 pub(crate) fn registry(collected: &Collected) -> Registry {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flott_core::state::snapshot::StateSection;
-use flott_core::state::{KeyScope, KeyedState};
+use flott_core::state::{KeyScope, KeyedState, Keys};
 use flott_core::{
     Batch, Context, Error, InputId, KeyGroup, Member, Metrics, Operator, OperatorFactory, OperatorInfo, OperatorState,
     Outbox, Progress, Result, RowKind, StateBackend, Timestamp,
@@ -75,6 +75,11 @@ impl Rows {
         kinds.iter().map(text).collect::<Result<_>>().map(Some).map_err(|e| raise(&e))
     }
 
+    /// So many rows from row `at` on.
+    fn slice(&self, at: usize, rows: usize) -> Self {
+        Self { batch: self.batch.slice(at, rows), of: self.of.clone(), key: self.key.clone() }
+    }
+
     /// The same rows with event times (ms) and row kinds (as bytes).
     #[pyo3(signature = (times = None, kinds = None))]
     fn with_times(&self, times: Option<Vec<i64>>, kinds: Option<Vec<u8>>) -> Self {
@@ -116,6 +121,15 @@ impl Harness {
     fn push(&mut self, py: Python<'_>, rows: &Rows) -> PyResult<usize> {
         let batch = rows.batch.clone();
         py.detach(|| self.process(batch)).map_err(|e| raise(&e))
+    }
+
+    /// For each row that is to come in, which of the run's parallel tasks owns its key.
+    fn owners(&self, rows: &Rows) -> PyResult<Vec<u32>> {
+        let info = &self.members[0].info;
+        let columns = info.keys[0].iter().map(|&column| rows.batch.column(column).clone()).collect();
+        let hashes = Keys::of(columns).map_err(|e| raise(&e))?.hashes;
+        let owner = |&hash: &u64| KeyGroup::of(hash, info.max_parallelism).task(info.parallelism, info.max_parallelism);
+        Ok(hashes.iter().map(owner).collect())
     }
 
     /// The batches that came out since the last time.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
+use flott_connectors::collect::Collected;
 use flott_core::{Error, Result, SystemClock, SystemThreads};
 use flott_runtime::processes::{ProcessLimits, Processes, SEAT_VARIABLE, Seat, run_worker};
 use pyo3::prelude::*;
 
-use crate::collect::Collected;
 use crate::registry::registry;
 
 /// What Python knows about the workers of a job: the attributes of `flott._workers.Workers`.

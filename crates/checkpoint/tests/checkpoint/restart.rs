@@ -61,11 +61,14 @@ fn exponential_delay() {
     let expected = "1000 1500 2250 3375 5062 7593 11390 17085 25628 38443 57665 60000 60000 60000";
     check(&[exponential, no_jitter], &minutes, expected);
     // A failure while the restart is awaited adds nothing; an hour without one begins anew.
-    check(&[exponential, no_jitter], &[0, 400, 1_000, 1_001], "1000 600 0 1500");
+    // One in the millisecond of the restart is the restarted job's: 1000 + 1500 = 2500 is when it starts again.
+    check(&[exponential, no_jitter], &[0, 400, 1_000, 1_001], "1000 600 1500 1499");
     check(&[exponential, no_jitter], &[0, 3_601_000 - 1], "1000 1500");
     check(&[exponential, no_jitter], &[0, 3_601_000], "1000 1000");
     let attempts = ("restart-strategy.exponential-delay.attempts-before-reset-backoff", "2");
     check(&[exponential, no_jitter, attempts], &[0, 2_000, 5_000], "1000 1500 -");
+    // A job that fails as soon as it starts has no more restarts than any other.
+    check(&[exponential, no_jitter, attempts], &[0, 1_000, 2_500], "1000 1500 -");
     // With checkpoints it is what Flink 2 takes where nothing is configured.
     check(&[("execution.checkpointing.interval", "1 s"), no_jitter], &[0, 2_000], "1000 1500");
 }

@@ -42,6 +42,26 @@ fn the_newest_is_found() {
 }
 
 #[test]
+fn memory_holds_the_newest_checkpoint_and_all_savepoints() {
+    let mut store = InMemory::default();
+    let savepoint = store.write(&Manifest { kind: CheckpointKind::Savepoint, ..sample(1, 1) }).unwrap();
+    let old = store.write(&sample(2, 1)).unwrap();
+    let stop = store.write(&Manifest { kind: CheckpointKind::Stop, ..sample(3, 1) }).unwrap();
+    for id in 4..100 {
+        store.write(&sample(id, 1)).unwrap();
+    }
+    assert_eq!((newest(&store), store.latest().unwrap().highest), (Some(99), Some(CheckpointId(99))));
+    assert_eq!((store.read(&savepoint).unwrap().checkpoint.0, store.read(&stop).unwrap().checkpoint.0), (1, 3));
+    for gone in [old, Location("98".into())] {
+        assert_eq!(store.read(&gone).unwrap_err().message(), "there is no such checkpoint");
+    }
+    // What the next owner writes replaces what the one before it wrote, whatever the ids.
+    store.write(&sample(50, 2)).unwrap();
+    assert_eq!((newest(&store), store.latest().unwrap().highest), (Some(50), Some(CheckpointId(99))));
+    assert!(store.read(&Location("99".into())).is_err());
+}
+
+#[test]
 fn savepoints_are_kept_but_not_recovered_from() {
     both(|store| {
         store.write(&sample(1, 1)).unwrap();

@@ -111,6 +111,9 @@ fn wrong_use_is_exit_code_2() {
 fn what_is_wrong_is_said_once() {
     let (folder, create) = bids();
     fs::write(folder.path().join("bad.csv"), "1,10.5,2024-01-01 00:00:01\n1,x,2024-01-01 00:00:01\n").unwrap();
+    fs::write(folder.path().join("empty.csv"), "").unwrap();
+    fs::write(folder.path().join("empty.sql"), "").unwrap();
+    fs::write(folder.path().join("latin1.sql"), b"SELECT\n'\xe9'").unwrap();
     fs::write(folder.path().join("wrong.sql"), "EXPLAIN\nSELECT nope FROM bids").unwrap();
     let advice = "The program, its options or its data are at fault: trying again gives the same error.";
     let of = |path: &str| create.replace("bids.csv", path) + " SELECT * FROM bids";
@@ -119,7 +122,31 @@ fn what_is_wrong_is_said_once() {
             &["sql", "-f", "none.sql"][..],
             "cannot read: No such file or directory (os error 2) (file none.sql)".to_owned(),
         ),
-        (&["sql", "-e", " ; "], "expected a statement, found none".to_owned()),
+        (&["sql", "-e", " ; "], "expected a statement, found none\n".to_owned()),
+        (&["sql", "-f", "empty.sql"], "expected a statement, found none (file empty.sql)\n".to_owned()),
+        (&["sql", "-f", "."], "cannot read: Is a directory (os error 21) (file .)\n".to_owned()),
+        (
+            &["sql", "-f", "latin1.sql"],
+            "expected text in UTF-8, found bytes that are none (line 2, file latin1.sql)\n".to_owned(),
+        ),
+        (
+            &["sql", "-e", &of("empty.csv")],
+            "expected rows with the columns auction, price, at, found an empty file (file empty.csv, operator \
+             TableSourceScan"
+                .to_owned(),
+        ),
+        (
+            &["sql", "-e", &of("bids.csv/x")],
+            "cannot read: Not a directory (os error 20) (file bids.csv/x, operator TableSourceScan".to_owned(),
+        ),
+        (
+            &["sql", "-e", &format!("SET 'paralelism.default' = '2'; {create}")],
+            "there is no option 'paralelism.default'; did you mean 'parallelism.default'?".to_owned(),
+        ),
+        (
+            &["sql", "-e", &create.replace("'path'", "'pth'")],
+            "the table 'bids' needs the option 'path' of the connector 'filesystem'; is it 'pth'?".to_owned(),
+        ),
         (
             &["sql", "-e", &of("none.csv")],
             "cannot read: No such file or directory (os error 2) (file none.csv, operator TableSourceScan".to_owned(),
@@ -166,9 +193,10 @@ fn help_fits_a_terminal() {
     }
 }
 
-/// A SELECT that does not end by itself: a folder that names one file a thousand times is endless enough.
+/// A folder with a table that does not come to its end, and the statements that make it and a table to write to: a folder
+/// that names one file a thousand times is endless enough.
 #[cfg(unix)]
-fn endless() -> (tempfile::TempDir, Command) {
+fn endless() -> (tempfile::TempDir, String) {
     let (folder, create) = bids();
     let many = folder.path().join("many");
     fs::create_dir(&many).unwrap();
@@ -177,10 +205,9 @@ fn endless() -> (tempfile::TempDir, Command) {
     for number in 0..1_000 {
         std::os::unix::fs::symlink(&long, many.join(format!("{number}.csv"))).unwrap();
     }
-    let script = create.replace("bids.csv", "many") + " SELECT auction FROM bids";
-    let mut command = flott(folder.path(), &["sql", "--format", "csv", "-e", &script]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    (folder, command)
+    let tables = create.replace("bids.csv", "many")
+        + "CREATE TABLE copy (auction BIGINT) WITH ('connector' = 'filesystem', 'path' = 'copy', 'format' = 'csv');";
+    (folder, tables)
 }
 
 /// Ends with the test, also with one that fails.
@@ -192,34 +219,64 @@ impl Drop for Endless {
     }
 }
 
+impl Endless {
+    fn start(folder: &Path, script: &str) -> Self {
+        let mut command = flott(folder, &["sql", "--format", "csv", "-e", script]);
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Exit code and standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (self.0.wait().unwrap().code(), stderr)
+    }
+}
+
+/// Names of all files in a folder, hidden ones too; none where there is no folder.
+fn files(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_the_job() {
-    let (_folder, mut command) = endless();
-    let mut program = Endless(command.spawn().unwrap());
-    // The first rows say that the job runs.
-    let mut stdout = BufReader::new(program.0.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, "auction\n");
-    let kill = format!("kill -INT {}", program.0.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
-    let mut stderr = String::new();
-    program.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!(program.0.wait().unwrap().code(), Some(130), "{stderr}");
-    assert_eq!(stderr, "cancelled: what was not committed is gone\n");
+fn ctrl_c_ends_the_job_and_leaves_no_file() {
+    let (folder, tables) = endless();
+    let copy = folder.path().join("copy");
+    for (signal, statement) in [
+        ("INT", "SELECT auction FROM bids"),
+        ("INT", "INSERT INTO copy SELECT auction FROM bids"),
+        ("TERM", "INSERT INTO copy SELECT auction FROM bids"),
+    ] {
+        let mut program = Endless::start(folder.path(), &format!("{tables} {statement}"));
+        let mut stdout = BufReader::new(program.0.stdout.take().unwrap());
+        // The first rows say that the job runs; those of a file are hidden.
+        if statement.starts_with("SELECT") {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            assert_eq!(line, "auction\n");
+        }
+        while statement.starts_with("INSERT") && files(&copy).is_empty() {
+            assert!(program.0.try_wait().unwrap().is_none(), "{statement}");
+            std::thread::yield_now();
+        }
+        let kill = format!("kill -{signal} {}", program.0.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+        let expected = (Some(130), "cancelled: what was not committed is gone\n".to_owned());
+        assert_eq!(program.end(), expected, "{signal}, {statement}");
+        assert_eq!(files(&copy), [] as [&str; 0], "{signal}, {statement}");
+    }
 }
 
 #[cfg(unix)]
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_job() {
-    let (_folder, mut command) = endless();
-    let mut program = Endless(command.spawn().unwrap());
+    let (folder, tables) = endless();
+    let mut program = Endless::start(folder.path(), &format!("{tables} SELECT auction FROM bids"));
     let mut stdout = BufReader::new(program.0.stdout.take().unwrap());
     stdout.read_line(&mut String::new()).unwrap();
     drop(stdout);
-    let mut stderr = String::new();
-    program.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!((program.0.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
+    assert_eq!(program.end(), (Some(0), String::new()));
 }

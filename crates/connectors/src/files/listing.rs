@@ -13,19 +13,19 @@ pub(super) struct Listed {
     pub(super) bytes: u64,
 }
 
-/// The file at `path`, or all files in the folder and its folders, sorted by name. Names that begin with `.` or `_`
-/// are passed over, as Flink does: they are not finished or not data.
+/// The file at `path`, or all files in the folder and its folders, sorted by name; there may be none. Names that begin
+/// with `.` or `_` are passed over, as Flink does: they are not finished or not data.
 pub(super) fn list(path: &Path) -> Result<Vec<Listed>> {
     let metadata = std::fs::metadata(path).map_err(|e| Error::io("read", path.display(), &e))?;
     if !metadata.is_dir() {
+        if !metadata.is_file() {
+            return Err(Error::user("expected a file or a folder, found a device or a pipe").at("file", path.display()));
+        }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         return Ok(vec![Listed { path: path.to_owned(), name, bytes: metadata.len() }]);
     }
     let mut files = Vec::new();
     walk(path, "", &mut files)?;
-    if files.is_empty() {
-        return Err(Error::user("expected files, found an empty folder").at("folder", path.display()));
-    }
     Ok(files)
 }
 

@@ -29,8 +29,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesSourceConfig {
-    /// A file, or a folder: all files in it and its folders, in the order of their names; names that begin with `.`
-    /// or `_` are passed over.
+    /// A file, which may not be empty, or a folder: all files in it and its folders, in the order of their names; empty
+    /// ones and names that begin with `.` or `_` are passed over, and there may be none.
     pub path: PathBuf,
     /// What is in the files.
     pub format: SourceFormat,
@@ -88,6 +88,17 @@ impl FilesSourceConfig {
 }
 
 impl SourceFormat {
+    /// What a file begins with, for people.
+    fn expected(&self) -> String {
+        let names =
+            |schema: &Schema| schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Csv { schema, options } if options.header => format!("a header with the columns {}", names(schema)),
+            Self::Csv { schema, .. } => format!("rows with the columns {}", names(schema)),
+            Self::Lines => "lines of text".to_owned(),
+        }
+    }
+
     /// A decoder; in `parts` if it will not see the whole file.
     fn decoder(&self, parts: bool) -> Result<AnyDecoder> {
         Ok(match self {
@@ -153,6 +164,11 @@ impl Source for FilesSource {
         let mut splits = Vec::new();
         for listed in list(&self.config.path)? {
             if listed.bytes == 0 {
+                // A task that had no rows may have left an empty part in a folder; a file by name was meant.
+                if listed.path == self.config.path {
+                    let text = format!("expected {}, found an empty file", self.config.format.expected());
+                    return Err(Error::user(text).at("file", listed.path.display()));
+                }
                 continue;
             }
             if listed.path.to_str().is_none() {

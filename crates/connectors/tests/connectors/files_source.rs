@@ -56,8 +56,20 @@ fn files_of_a_folder_in_the_order_of_their_names() {
 }
 
 #[test]
+fn files_without_rows() {
+    let files = [("hidden/.part", "1,x\n"), ("empty/a.csv", ""), ("header/a.csv", "n,s\n"), ("blank.csv", "\n\r\n")];
+    let folder = folder(&files);
+    for (name, header) in
+        [("hidden", true), ("empty", true), ("header", true), ("header/a.csv", true), ("blank.csv", false)]
+    {
+        let spec = csv(&folder.path().join(name), header, 1);
+        assert_eq!(read(&spec, 10, 1).unwrap(), [], "{name}");
+    }
+}
+
+#[test]
 fn refused_before_anything_runs() {
-    let folder = folder(&[("good.csv", "n,s\n1,x\n"), ("lacks/a.csv", "n,t,u\n1,x,y\n"), ("empty/.hidden", "")]);
+    let folder = folder(&[("good.csv", "n,s\n1,x\n"), ("lacks/a.csv", "n,t,u\n1,x,y\n"), ("nothing.csv", "")]);
     let path = folder.path().display();
     for (spec, expected) in [
         (
@@ -65,8 +77,21 @@ fn refused_before_anything_runs() {
             format!("cannot read: No such file or directory (os error 2) (file {path}/no.csv)"),
         ),
         (
-            csv(&folder.path().join("empty"), true, 1),
-            format!("expected files, found an empty folder (folder {path}/empty)"),
+            csv(&folder.path().join("nothing.csv"), true, 1),
+            format!("expected a header with the columns n, s, found an empty file (file {path}/nothing.csv)"),
+        ),
+        (
+            csv(&folder.path().join("nothing.csv"), false, 1),
+            format!("expected rows with the columns n, s, found an empty file (file {path}/nothing.csv)"),
+        ),
+        (
+            lines(&folder.path().join("nothing.csv"), 1),
+            format!("expected lines of text, found an empty file (file {path}/nothing.csv)"),
+        ),
+        #[cfg(unix)]
+        (
+            lines(Path::new("/dev/null"), 1),
+            "expected a file or a folder, found a device or a pipe (file /dev/null)".into(),
         ),
         (
             csv(&folder.path().join("lacks"), true, 1),

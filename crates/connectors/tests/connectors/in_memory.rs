@@ -1,13 +1,14 @@
-//! The sources `sequence` and `collection`, the sinks `CollectSink` and `blackhole`.
+//! The sources `sequence` and `collection`, the sinks `collect` and `blackhole`.
 
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field};
 use flott_connectors::blackhole::Blackhole;
-use flott_connectors::collection::{CollectSink, CollectionConfig};
+use flott_connectors::collect::Collected;
+use flott_connectors::collection::CollectionConfig;
 use flott_connectors::sequence::SequenceConfig;
-use flott_core::{Batch, Spec, schema_of};
+use flott_core::{Batch, RowKind, Sink, SinkWriter, Spec, schema_of};
 
 use super::support::{info, nothing, read, registry, rows, source, splits, text};
 
@@ -71,22 +72,65 @@ fn a_split_that_does_not_fit_the_collection() {
 }
 
 #[test]
-fn sinks() {
-    let mut registry = registry();
-    let (collect, blackhole) = (CollectSink::default(), Blackhole::default());
-    collect.register(&mut registry, "out");
+fn a_blackhole_counts() {
+    let (mut registry, blackhole) = (registry(), Blackhole::default());
     blackhole.register(&mut registry);
-    for spec in [CollectSink::spec("out").unwrap(), Blackhole::spec().unwrap()] {
-        let sink = registry.sink(&spec.factory).unwrap()(&spec).unwrap();
-        assert!(sink.committer().unwrap().is_none());
-        let mut writers: Vec<_> = (0..2).map(|i| sink.writer(&info(i, 2, nothing()), &[]).unwrap()).collect();
-        for (task, values) in [(0, vec![1]), (1, vec![2, 3]), (0, vec![4])] {
-            writers[task].write(&Batch::new(numbers(values))).unwrap();
-        }
+    let spec = Blackhole::spec().unwrap();
+    let sink = registry.sink(&spec.factory).unwrap()(&spec).unwrap();
+    assert!(sink.committer().unwrap().is_none());
+    for task in 0..2 {
+        let mut writer = sink.writer(&info(task, 2, nothing()), &[]).unwrap();
+        writer.write(&Batch::new(numbers(vec![1, 2, 3]))).unwrap();
     }
-    assert_eq!((collect.num_rows(), blackhole.rows()), (4, 4));
-    assert_eq!(collect.of_task(0).iter().flat_map(rows).collect::<Vec<_>>(), ["1", "4"]);
-    let order: Vec<_> = collect.take().iter().map(|(task, batch)| (*task, rows(batch).join(","))).collect();
-    assert_eq!(order, [(0, "1".to_owned()), (1, "2,3".to_owned()), (0, "4".to_owned())]);
-    assert_eq!(collect.num_rows(), 0);
+    assert_eq!(blackhole.rows(), 6);
+}
+
+fn taken(collected: &Collected) -> Vec<String> {
+    collected.take().iter().flat_map(rows).collect()
+}
+
+#[test]
+fn what_is_collected_is_seen_once_and_only_when_committed() {
+    let (mut registry, collected) = (registry(), Collected::default());
+    collected.register(&mut registry);
+    let spec = Collected::spec().unwrap();
+    let sink = registry.sink(&spec.factory).unwrap()(&spec).unwrap();
+    let mut committer = sink.committer().unwrap().unwrap();
+    let writer = |task, restored: &[Vec<u8>]| sink.writer(&info(task, 2, nothing()), restored).unwrap();
+    let (mut first, mut second) = (writer(0, &[]), writer(1, &[]));
+    let write = |writer: &mut Box<dyn SinkWriter>, values| writer.write(&Batch::new(numbers(values))).unwrap();
+
+    write(&mut first, vec![1]);
+    write(&mut first, vec![2, 3]);
+    write(&mut second, vec![4]);
+    let of_first = first.prepare_commit().unwrap();
+    let state = first.snapshot().unwrap();
+    let one = [of_first, second.prepare_commit().unwrap()].concat();
+    assert_eq!(taken(&collected), [] as [&str; 0], "prepared, not committed");
+    committer.commit(&one).unwrap();
+    committer.commit(&one).unwrap();
+    assert_eq!(taken(&collected), ["1", "2", "3", "4"]);
+    assert_eq!(taken(&collected), [] as [&str; 0], "taken");
+
+    // Written and lost with the task; after the restore the checkpoint is committed again and the rows come again.
+    write(&mut first, vec![5]);
+    let mut first = writer(0, &state);
+    committer.commit(&one).unwrap();
+    write(&mut first, vec![5]);
+    committer.commit(&first.prepare_commit().unwrap()).unwrap();
+    assert_eq!(first.prepare_commit().unwrap(), [], "no rows, nothing to commit");
+    assert_eq!(taken(&collected), ["5"]);
+}
+
+#[test]
+fn kinds_are_collected_with_their_rows() {
+    let collected = Collected::default();
+    let mut writer = collected.writer(&info(0, 1, nothing()), &[]).unwrap();
+    let kinds = Some(vec![RowKind::UpdateBefore as u8, RowKind::UpdateAfter as u8].into());
+    writer.write(&Batch::new(numbers(vec![1]))).unwrap();
+    writer.write(&Batch::new(numbers(vec![1, 2])).with_row_kinds(kinds.clone())).unwrap();
+    collected.committer().unwrap().unwrap().commit(&writer.prepare_commit().unwrap()).unwrap();
+    let batches = collected.take();
+    let found: Vec<_> = batches.iter().map(|batch| (rows(batch), batch.row_kinds().cloned())).collect();
+    assert_eq!(found, [(vec!["1".into()], None), (vec!["1".into(), "2".into()], kinds)]);
 }

@@ -214,6 +214,12 @@ pub trait KeyedState: Send {
 
     /// Bytes held, about.
     fn num_bytes(&self) -> usize;
+
+    /// Whether its calls may block (a disk): its task then has a thread of its own and holds up no other. Asked once,
+    /// when the task begins.
+    fn blocks(&self) -> bool {
+        false
+    }
 }
 
 /// A type that can be a state's value. Every serde type is one; a type of another kind (a Python object) implements it.

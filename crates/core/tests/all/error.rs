@@ -21,6 +21,8 @@ fn texts_and_domains() {
         (Error::internal("lost a slot"), Internal, false, "lost a slot; this is a fault of flott, please report it"),
         (io(std::io::ErrorKind::NotFound), User, false, "cannot open: it said so (file bids.csv)"),
         (io(std::io::ErrorKind::PermissionDenied), User, false, "cannot open: it said so (file bids.csv)"),
+        (io(std::io::ErrorKind::NotADirectory), User, false, "cannot open: it said so (file bids.csv)"),
+        (io(std::io::ErrorKind::AlreadyExists), User, false, "cannot open: it said so (file bids.csv)"),
         (io(std::io::ErrorKind::TimedOut), External, true, "cannot open: it said so (file bids.csv)"),
         (arrow, User, false, "Compute error: overflow"),
         (

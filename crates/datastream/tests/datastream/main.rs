@@ -3,6 +3,8 @@
 
 mod driver;
 mod errors;
+mod functions;
 mod graphs;
 mod pipelines;
 mod records;
+mod tables;

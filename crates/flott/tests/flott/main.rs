@@ -5,4 +5,5 @@ mod flights;
 #[cfg(unix)]
 mod interrupt;
 mod jobs;
+mod processes;
 mod program;

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use flott_core::InputId;
-use flott_plan::{ChainTarget, JobGraph, VertexId};
+use flott_plan::{ChainTarget, JobGraph, NodeKind, VertexId};
 
 use crate::notation::{graph, render};
 
@@ -186,4 +186,23 @@ fn members_know_their_columns() {
     assert_eq!(names(&info(1, 1).inputs), "w");
     assert!(job.operator_info(VertexId(1), 2, 0).is_none());
     assert_eq!(job.vertices[0].chain[0].outputs[0].to, ChainTarget::Member { index: 1, input: InputId(0) });
+}
+
+#[test]
+fn the_distance_of_watermarks_is_the_jobs_where_nothing_is_said() {
+    // 4096 is the option's default.
+    for (option, distances) in [("", [4096, 4096, 5]), ("set flott.watermark.rows = 7\n ", [7, 7, 5])] {
+        let text = format!(
+            "{option}a: source time=1 every=0\n b: source time=1 every=5\n w: wm every=0 <- a\n s: sink <- w, b"
+        );
+        let job = JobGraph::of(&graph(&text)).unwrap();
+        let kinds = job.vertices.iter().flat_map(|vertex| &vertex.chain).map(|member| &member.node.kind);
+        let found = kinds.filter_map(|kind| match kind {
+            NodeKind::Source { watermarks: Some(strategy), .. } | NodeKind::Watermarks(strategy) => {
+                Some(strategy.every_rows)
+            }
+            _ => None,
+        });
+        assert_eq!(found.collect::<Vec<_>>(), distances, "{option}");
+    }
 }

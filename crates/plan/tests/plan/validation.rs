@@ -27,6 +27,19 @@ fn whole_jobs() {
 }
 
 #[test]
+fn options() {
+    for key in [
+        "flott.batch.rows",
+        "flott.requests.capacity",
+        "flott.watermark.rows",
+        "taskmanager.network.memory.buffers-per-channel",
+    ] {
+        let error = graph(&format!("set {key} = 0\n a: source\n b: sink <- a")).validate().unwrap_err().to_string();
+        assert_eq!(error, format!("expected a whole number of at least 1, found 0 (option {key})"));
+    }
+}
+
+#[test]
 fn uids() {
     check(
         "a: source uid=x\n b: sink uid=x <- a",
@@ -219,10 +232,6 @@ fn event_time() {
         expect![
             "the event time must be a timestamp or a BIGINT of milliseconds, found Utf8 (column k, operator a, uid a)"
         ],
-    );
-    check(
-        "a: source time=1 every=0\n b: sink <- a",
-        expect!["expected a watermark every so many rows, at least 1, found 0 (operator a, uid a)"],
     );
     check(
         "a: source cols=d:double\n w: wm time=0 <- a\n b: sink <- w",

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_buffer::Buffer;
@@ -16,7 +16,7 @@ use arrow_schema::SchemaRef;
 use flott_core::{Error, Result, StreamElement};
 use flott_plan::{ChannelId, HostId};
 use futures::FutureExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use super::frame::{Frame, FrameHeader, FrameKind};
@@ -71,6 +71,8 @@ struct Receiver {
     queue: Arc<ChannelQueue>,
     /// Batches that the peer may still send.
     credit: Arc<AtomicU32>,
+    /// Batches that have come.
+    received: AtomicU64,
     backlog: AtomicU32,
 }
 
@@ -81,6 +83,10 @@ struct Sender {
     /// The peer has opened the channel.
     open: AtomicBool,
     held: Mutex<Vec<StreamElement>>,
+    /// Batches that were sent.
+    sent: AtomicU64,
+    /// The number of the channel's last frame, if that is a watermark.
+    watermark: Mutex<Option<u64>>,
     backlog: Arc<Note>,
 }
 
@@ -95,11 +101,16 @@ impl Sender {
             taken: AtomicBool::new(false),
             open: AtomicBool::new(false),
             held: Mutex::default(),
+            sent: AtomicU64::new(0),
+            watermark: Mutex::default(),
             backlog: Note::new(channel, FrameKind::Backlog),
         })
     }
 
     fn send(&self, channel: ChannelId, element: StreamElement, outbound: &Outbound) -> Result<()> {
+        if matches!(element, StreamElement::Batch(_)) {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
         if !self.open.load(Ordering::Acquire) {
             let mut held = lock(&self.held);
             // The channel may have been opened meanwhile.
@@ -107,7 +118,24 @@ impl Sender {
                 return hold(&mut held, element).map_err(|e| at_channel(e, channel));
             }
         }
-        push(channel, &element, outbound)
+        self.push(channel, &element, outbound)
+    }
+
+    fn push(&self, channel: ChannelId, element: &StreamElement, outbound: &Outbound) -> Result<()> {
+        let mut body = Vec::new();
+        codec::encode(element, &mut body)?;
+        let frame = Frame::new(channel, kind_of(element), body).map_err(|e| at_channel(e, channel))?;
+        let mut watermark = lock(&self.watermark);
+        let is_watermark = matches!(element, StreamElement::Watermark(_));
+        let frame = match *watermark {
+            // It needs no credit: of watermarks in a row that wait to be written the last is enough.
+            Some(number) if is_watermark => outbound.replace(number, frame),
+            _ => Some(frame),
+        };
+        if let Some(frame) = frame {
+            *watermark = Some(outbound.push(frame)).filter(|_| is_watermark);
+        }
+        Ok(())
     }
 
     /// More credit from the peer; the first opens the channel.
@@ -115,7 +143,7 @@ impl Sender {
         if !self.open.load(Ordering::Acquire) {
             let mut held = lock(&self.held);
             for element in std::mem::take(&mut *held) {
-                push(channel, &element, outbound)?;
+                self.push(channel, &element, outbound)?;
             }
             self.open.store(true, Ordering::Release);
         }
@@ -134,14 +162,6 @@ fn hold(held: &mut Vec<StreamElement>, element: StreamElement) -> Result<()> {
         }
         _ => held.push(element),
     }
-    Ok(())
-}
-
-fn push(channel: ChannelId, element: &StreamElement, outbound: &Outbound) -> Result<()> {
-    let mut body = Vec::new();
-    codec::encode(element, &mut body)?;
-    let kind = kind_of(element);
-    outbound.push(Frame::new(channel, kind, body).map_err(|e| at_channel(e, channel))?);
     Ok(())
 }
 
@@ -208,7 +228,7 @@ impl Connection {
                 outbound.add_to(&note, credit);
             }
         });
-        let receiver = Receiver { schema, queue: Arc::clone(&queue), credit: left, backlog: AtomicU32::new(0) };
+        let receiver = Receiver { schema, queue: Arc::clone(&queue), credit: left, received: AtomicU64::new(0), backlog: AtomicU32::new(0) };
         let mut receivers = lock(&self.shared.receivers);
         if receivers.insert(channel, Arc::new(receiver)).is_some() {
             return Err(at_channel(Error::internal("a channel was opened twice for reading"), channel));
@@ -245,6 +265,17 @@ impl Connection {
     /// Batches that wait at the sender of a channel that this process reads, as last announced.
     pub fn backlog(&self, channel: ChannelId) -> u32 {
         lock(&self.shared.receivers).get(&channel).map_or(0, |receiver| receiver.backlog.load(Ordering::Relaxed))
+    }
+
+    /// Batches of a channel that this process has sent. What the other side has not yet [received](Self::received) of
+    /// them is on its way.
+    pub fn sent(&self, channel: ChannelId) -> u64 {
+        lock(&self.shared.senders).get(&channel).map_or(0, |sender| sender.sent.load(Ordering::Relaxed))
+    }
+
+    /// Batches of a channel that have arrived in this process.
+    pub fn received(&self, channel: ChannelId) -> u64 {
+        lock(&self.shared.receivers).get(&channel).map_or(0, |receiver| receiver.received.load(Ordering::Relaxed))
     }
 
     /// Sends bytes to the holder of the connection at the other side, in order, without blocking. Refused when it is
@@ -316,6 +347,7 @@ impl Shared {
                 .credit
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, spend)
                 .map_err(|_| Error::internal("the peer sent a batch without credit"))?;
+            receiver.received.fetch_add(1, Ordering::Relaxed);
         }
         let element = codec::decode(&Buffer::from_vec(body), &receiver.schema)?;
         if kind_of(&element) != header.kind {
@@ -326,7 +358,7 @@ impl Shared {
     }
 
     /// Reads frames until the peer has said goodbye.
-    async fn read_frames(&self, mut reader: FrameReader, handlers: &mut Handlers) -> Result<()> {
+    async fn read_frames(&self, mut reader: FrameReader<impl AsyncRead + Unpin>, handlers: &mut Handlers) -> Result<()> {
         while let Some((header, body)) = reader.next().await? {
             if header.kind == FrameKind::Goodbye {
                 self.outbound.close();
@@ -340,13 +372,19 @@ impl Shared {
         Err(Error::external("the connection was lost: the process at the other side has ended or was killed"))
     }
 
-    async fn run(&self, stream: TcpStream, handlers: &mut Handlers) -> Result<()> {
-        let (input, output) = stream.into_split();
+    async fn run(
+        &self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+        handlers: &mut Handlers,
+    ) -> Result<()> {
         let both = async {
             let reading = self.read_frames(FrameReader::new(input), handlers);
             tokio::try_join!(reading, write_frames(&self.outbound, output)).map(|_| ())
         };
         tokio::select! {
+            // In this order, so that a simulation repeats itself.
+            biased;
             result = both => result,
             failure = self.outbound.failure() => Err(failure),
         }
@@ -358,8 +396,13 @@ fn number(body: &[u8]) -> u32 {
     body.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The life of a connection.
-pub(super) async fn drive(shared: Arc<Shared>, stream: TcpStream, started: oneshot::Receiver<Handlers>) {
+/// The life of a connection, over any two streams of bytes.
+pub(super) async fn drive(
+    shared: Arc<Shared>,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    started: oneshot::Receiver<Handlers>,
+) {
     let started = tokio::select! {
         // Whoever has started the connection is told how it ended, even if it failed at the same time.
         biased;
@@ -370,7 +413,7 @@ pub(super) async fn drive(shared: Arc<Shared>, stream: TcpStream, started: onesh
         shared.outbound.end(Some(&Error::external("the connection was given up before it started")));
         return;
     };
-    let result = AssertUnwindSafe(shared.run(stream, &mut handlers)).catch_unwind().await;
+    let result = AssertUnwindSafe(shared.run(input, output, &mut handlers)).catch_unwind().await;
     let result = result
         .unwrap_or_else(|_| Err(Error::internal("the I/O thread panicked")))
         .map_err(|e| e.at("host", shared.peer.0).at("peer", shared.address));

@@ -2,8 +2,7 @@
 //! `connection.rs`.
 
 use flott_core::{Error, Result};
-use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frame::{FrameHeader, HEADER_BYTES};
 
@@ -11,14 +10,14 @@ use super::frame::{FrameHeader, HEADER_BYTES};
 const STAGED_BYTES: usize = 4096;
 
 /// Reads frames one by one.
-pub(super) struct FrameReader {
-    stream: OwnedReadHalf,
+pub(super) struct FrameReader<R> {
+    stream: R,
     staged: Vec<u8>,
     at: usize,
 }
 
-impl FrameReader {
-    pub(super) fn new(stream: OwnedReadHalf) -> Self {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(super) fn new(stream: R) -> Self {
         Self { stream, staged: Vec::with_capacity(STAGED_BYTES), at: 0 }
     }
 

@@ -5,6 +5,7 @@
 //! - [`Connection`] opens channels; a sender looks to a task like that of a local channel, and the reader's end is the
 //!   same [`crate::channel::ChannelQueue`].
 //! - `outbound.rs` writes [`frame`]s, `inbound.rs` reads them.
+//! - [`memory`] runs both ends of a connection without sockets, for simulations and tests.
 //!
 //! What does not live here: which channels exist (the execution graph says), what control bytes mean (the task host
 //! says), heartbeats (a machine that vanishes without a FIN is noticed by those who expect to hear from it).
@@ -13,6 +14,7 @@ mod connection;
 pub mod frame;
 pub mod handshake;
 mod inbound;
+pub mod memory;
 mod outbound;
 
 use std::future::Future;
@@ -197,8 +199,9 @@ impl Inner {
             connections.retain(|connection| connection.strong_count() > 0);
             connections.push(Arc::downgrade(&shared));
         }
+        let (input, output) = stream.into_split();
         self.handle.spawn(async move {
-            drive(shared, stream, started).await;
+            drive(shared, input, output, started).await;
             drop(alive);
         });
         Ok(connection)

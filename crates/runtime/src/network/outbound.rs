@@ -1,8 +1,8 @@
 //! The sending half of a connection: [`Outbound`] is filled by any thread without blocking, [`write_frames`] empties
 //! it on the I/O thread.
 //!
-//! What waits here is bounded: batches by the credit of their channels, control frames by [`MAX_CONTROL_BYTES`],
-//! credit and backlog to one frame a channel, because numbers not yet written add up.
+//! What waits here is bounded: batches by the credit of their channels, watermarks to one behind each batch, control
+//! frames by [`MAX_CONTROL_BYTES`], credit and backlog to one frame a channel, because numbers not yet written add up.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flott_core::{Error, Result};
 use flott_plan::ChannelId;
-use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::OwnedWriteHalf;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use super::frame::{Frame, FrameKind, MAX_BODY_BYTES, NO_CHANNEL};
@@ -63,6 +62,8 @@ pub(super) struct Outbound {
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<Frame>,
+    /// Frames that were taken out: the number of the first one waiting.
+    taken: u64,
     notes: Vec<Arc<Note>>,
     control_bytes: usize,
     closing: bool,
@@ -83,13 +84,27 @@ impl Outbound {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a frame of a channel. After the end of the connection it is dropped: whoever holds the connection has
-    /// been told.
-    pub(super) fn push(&self, frame: Frame) {
+    /// Queues a frame of a channel; the answer is its number. After the end of the connection it is dropped: whoever
+    /// holds the connection has been told.
+    pub(super) fn push(&self, frame: Frame) -> u64 {
         let mut queue = self.lock();
+        let number = queue.taken + queue.frames.len() as u64;
         if !queue.over {
             self.add(&mut queue, frame);
         }
+        number
+    }
+
+    /// Puts a frame in the place of an earlier one that is still waiting; else gives it back.
+    pub(super) fn replace(&self, number: u64, frame: Frame) -> Option<Frame> {
+        let mut queue = self.lock();
+        let place = number.checked_sub(queue.taken).and_then(|at| usize::try_from(at).ok());
+        let Some(old) = place.and_then(|at| queue.frames.get_mut(at)) else { return Some(frame) };
+        let (before, after) = (old.num_bytes(), frame.num_bytes());
+        *old = frame;
+        self.queued_bytes.fetch_add(after, Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(before, Ordering::Relaxed);
+        None
     }
 
     pub(super) fn push_control(&self, body: Vec<u8>) -> Result<()> {
@@ -188,6 +203,7 @@ impl Outbound {
             && out.len() < WRITE_FRAMES
             && let Some(frame) = queue.frames.pop_front()
         {
+            queue.taken += 1;
             bytes += frame.num_bytes();
             if frame.header[16] == FrameKind::Control as u8 {
                 queue.control_bytes -= frame.num_bytes();
@@ -207,7 +223,7 @@ impl Outbound {
 }
 
 /// Writes until the connection is closed and all is written.
-pub(super) async fn write_frames(outbound: &Outbound, mut stream: OwnedWriteHalf) -> Result<()> {
+pub(super) async fn write_frames(outbound: &Outbound, mut stream: impl AsyncWrite + Unpin) -> Result<()> {
     let lost = |e: std::io::Error| Error::external(format!("cannot write to the connection: {e}"));
     let mut frames = Vec::new();
     loop {
@@ -226,7 +242,7 @@ pub(super) async fn write_frames(outbound: &Outbound, mut stream: OwnedWriteHalf
     stream.shutdown().await.or(Ok(()))
 }
 
-async fn write_all(stream: &mut OwnedWriteHalf, frames: &[Frame]) -> std::io::Result<()> {
+async fn write_all(stream: &mut (impl AsyncWrite + Unpin), frames: &[Frame]) -> std::io::Result<()> {
     let mut slices = Vec::with_capacity(frames.len() * 2);
     for frame in frames {
         slices.push(IoSlice::new(&frame.header));

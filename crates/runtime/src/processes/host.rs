@@ -16,6 +16,7 @@ use flott_core::{Clock, Error, Result, Threads, Timestamp};
 use flott_plan::{ChannelId, EdgeId, ExecutionGraph, HostId, TaskId};
 
 use super::ProcessLimits;
+use super::counters::Told;
 use super::protocol::{FromHost, ToHost, attempt_token, task_over};
 use crate::channel::{ChannelQueue, ChannelSender};
 use crate::deploy::RemoteChannels;
@@ -27,8 +28,8 @@ use crate::master::Attempt;
 use crate::network::{Connection, Hello, Listener, Network};
 use crate::task::TaskEvent;
 
-/// Hears what a host says, on any thread.
-pub(super) type Tell = Arc<dyn Fn(FromHost) + Send + Sync>;
+/// Hears what a host says, on any thread. An error: this snapshot cannot be told, and the attempt has failed.
+pub(super) type Tell = Arc<dyn Fn(FromHost) -> Result<()> + Send + Sync>;
 
 /// What a host's loop is woken by.
 pub(super) enum HostEvent {
@@ -38,6 +39,8 @@ pub(super) enum HostEvent {
     Peer(Attempt, Connection),
     /// A connection to a peer has ended.
     Lost(Attempt, Error),
+    /// What a task says could not be told: the attempt has failed.
+    Broken(Attempt, Error),
     /// Nothing more comes from a task.
     Over(Attempt, TaskId),
     /// The connection to the master has ended.
@@ -69,11 +72,17 @@ pub(super) struct TaskHost {
     peers: BTreeSet<HostId>,
     restored: BTreeMap<TaskId, TaskRestore>,
     current: Option<Current>,
-    /// Why tasks of this attempt were cancelled here: to the master they have failed.
+    /// Why tasks of this attempt are cancelled here: to the master they fail, also one that finishes meanwhile.
     cause: Cause,
+    counters: Counters,
+    /// When the master is told next how they have grown.
+    counters_due: Option<Timestamp>,
 }
 
 type Cause = Arc<Mutex<Option<(Attempt, Error)>>>;
+
+/// What the master knows of this process's counters; `None` in its own, where it sees them.
+type Counters = Option<Arc<Mutex<Told>>>;
 
 /// The attempt under way.
 struct Current {
@@ -97,12 +106,22 @@ enum Phase {
 impl TaskHost {
     /// A host that waits for orders; its callbacks write to `inbox`, which [`TaskHost::run`] reads.
     pub(super) fn new(parts: HostParts, inbox: Sender<HostEvent>) -> Result<Self> {
-        let cause = Cause::default();
+        let (cause, metrics) = (Cause::default(), JobMetrics::default());
+        let told = || Arc::new(Mutex::new(Told::new(Arc::clone(&parts.graph), parts.host, metrics.clone())));
+        let counters = (parts.host != HostId(0)).then(told);
         let report = {
-            let (cause, tell, inbox) = (Arc::clone(&cause), Arc::clone(&parts.tell), inbox.clone());
+            let (cause, counters) = (Arc::clone(&cause), counters.clone());
+            let (tell, inbox) = (Arc::clone(&parts.tell), inbox.clone());
             Arc::new(move |attempt, event| {
                 let over = task_over(&event);
-                tell(FromHost::Task(attempt, failed_if_caused(attempt, event, &cause)));
+                if let Some(task) = over {
+                    tell_counters(&counters, attempt, Some(task), &tell);
+                }
+                if let Err(error) = tell(FromHost::Task(attempt, failed_if_caused(attempt, event, &cause))) {
+                    // At once, so that the task cannot finish as if it had been heard.
+                    *lock(&cause) = Some((attempt, error.clone()));
+                    let _ = inbox.send(HostEvent::Broken(attempt, error));
+                }
                 if let Some(task) = over {
                     // After its end the loop needs to know nothing.
                     let _ = inbox.send(HostEvent::Over(attempt, task));
@@ -111,9 +130,10 @@ impl TaskHost {
         };
         let (graph, env) = (Arc::clone(&parts.graph), parts.env.clone());
         let clock = Arc::clone(&env.clock);
-        let local = LocalHosts::start(graph, parts.host, env, &*parts.threads, report)?;
+        let local = LocalHosts::start(graph, parts.host, env, Arc::clone(&parts.threads), report, metrics)?;
         let peers = peers_of(&parts.graph, parts.host)?;
-        Ok(Self { parts, clock, local, inbox, peers, restored: BTreeMap::new(), current: None, cause })
+        let (restored, current, counters_due) = (BTreeMap::new(), None, None);
+        Ok(Self { parts, clock, local, inbox, peers, restored, current, cause, counters, counters_due })
     }
 
     /// Counters of the current attempt in this process.
@@ -125,25 +145,25 @@ impl TaskHost {
     /// except one that does not listen to its cancellation: its thread is left behind for the process's end.
     pub(super) fn run(mut self, events: &Receiver<HostEvent>) -> Result<()> {
         let result = loop {
-            match self.next(events) {
-                Some(HostEvent::Order(ToHost::Stop)) => break Ok(()),
-                Some(HostEvent::MasterGone(error)) => break Err(error),
-                Some(event) => self.handle(event),
-                None => self.on_time(),
+            let due = self.due();
+            match (receive(events, &*self.clock, due), due) {
+                (Ok(HostEvent::Order(ToHost::Stop)) | Err(RecvTimeoutError::Disconnected), _) => break Ok(()),
+                (Ok(HostEvent::MasterGone(error)), _) => break Err(error),
+                (Ok(event), _) => self.handle(event),
+                (Err(RecvTimeoutError::Timeout), Some(due)) => self.on_time(due),
+                (Err(RecvTimeoutError::Timeout), None) => {}
             }
         };
         self.end(events);
         result
     }
 
-    /// The next event; `None` when what broke has waited long enough.
-    fn next(&self, events: &Receiver<HostEvent>) -> Option<HostEvent> {
-        let due = self.current.as_ref().and_then(|current| current.broken.as_ref()).map(|(at, _)| *at);
-        match receive(events, &*self.clock, due) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(HostEvent::Order(ToHost::Stop)),
-        }
+    /// When there is something to do without an event.
+    fn due(&self) -> Option<Timestamp> {
+        let current = self.current.as_ref()?;
+        let broken = current.broken.as_ref().map(|(at, _)| *at);
+        let counters = self.counters_due.filter(|_| !current.live.is_empty());
+        [broken, counters].into_iter().flatten().min()
     }
 
     fn handle(&mut self, event: HostEvent) {
@@ -157,7 +177,9 @@ impl TaskHost {
             }
             HostEvent::Order(ToHost::Command(task, command)) => self.command(task, command),
             HostEvent::Peer(attempt, connection) if self.is_current(attempt) => self.connected(attempt, connection),
-            HostEvent::Lost(attempt, error) if self.is_current(attempt) => self.broke(error),
+            HostEvent::Lost(attempt, error) | HostEvent::Broken(attempt, error) if self.is_current(attempt) => {
+                self.broke(error);
+            }
             HostEvent::Over(attempt, task) => {
                 if let Some(current) = self.current.as_mut().filter(|current| current.attempt == attempt) {
                     current.live.remove(&task);
@@ -167,6 +189,7 @@ impl TaskHost {
             HostEvent::Order(ToHost::Job { .. } | ToHost::Peers(..) | ToHost::Stop)
             | HostEvent::Peer(..)
             | HostEvent::Lost(..)
+            | HostEvent::Broken(..)
             | HostEvent::MasterGone(_) => {}
         }
     }
@@ -190,7 +213,7 @@ impl TaskHost {
         let listening = self.listen(attempt);
         match listening {
             Ok(listener) => {
-                (self.parts.tell)(FromHost::Listening(attempt, listener.address()));
+                say(&self.parts.tell, FromHost::Listening(attempt, listener.address()));
                 current._listener = Some(listener);
                 self.current = Some(current);
                 self.start_if_connected();
@@ -203,7 +226,7 @@ impl TaskHost {
     }
 
     fn in_ms(&self, ms: u64) -> Timestamp {
-        self.clock.now().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
+        in_ms(&*self.clock, ms)
     }
 
     fn listen(&self, attempt: Attempt) -> Result<Listener> {
@@ -273,6 +296,8 @@ impl TaskHost {
             });
         match started {
             Ok(()) => {
+                let due = self.counters.as_ref().map(|_| self.parts.limits.counters_ms.max(1));
+                self.counters_due = due.map(|ms| in_ms(&*self.clock, ms));
                 let waiting = std::mem::replace(&mut current.phase, Phase::Running);
                 if let Phase::Connecting(commands) = waiting {
                     commands.into_iter().for_each(|(task, command)| self.local.command(task, command));
@@ -291,7 +316,7 @@ impl TaskHost {
                 current.phase = Phase::GivenUp;
                 current.broken = None;
                 if current.live.remove(&task) {
-                    (self.parts.tell)(FromHost::Task(current.attempt, TaskEvent::Cancelled(task)));
+                    say(&self.parts.tell, FromHost::Task(current.attempt, TaskEvent::Cancelled(task)));
                 }
             }
             Phase::Connecting(waiting) => waiting.push((task, command)),
@@ -312,10 +337,16 @@ impl TaskHost {
         }
     }
 
-    /// What broke was not ended for a better reason.
-    fn on_time(&mut self) {
+    /// It is `now` at least: counters are told, and what broke was perhaps not ended for a better reason.
+    fn on_time(&mut self, now: Timestamp) {
+        if self.counters_due.is_some_and(|at| at <= now) {
+            self.counters_due = Some(self.in_ms(self.parts.limits.counters_ms.max(1)));
+            if let Some(current) = &self.current {
+                tell_counters(&self.counters, current.attempt, None, &self.parts.tell);
+            }
+        }
         let Some(current) = &mut self.current else { return };
-        let Some((_, error)) = current.broken.take() else { return };
+        let Some((_, error)) = current.broken.take_if(|(at, _)| *at <= now) else { return };
         match current.phase {
             Phase::Running => {
                 *lock(&self.cause) = Some((current.attempt, error));
@@ -331,7 +362,7 @@ impl TaskHost {
         current.phase = Phase::GivenUp;
         current.broken = None;
         for task in std::mem::take(&mut current.live) {
-            (self.parts.tell)(FromHost::Task(current.attempt, TaskEvent::Failed(task, error.clone())));
+            say(&self.parts.tell, FromHost::Task(current.attempt, TaskEvent::Failed(task, error.clone())));
         }
         current.connections.values().for_each(|connection| connection.fail(error.clone()));
     }
@@ -346,6 +377,7 @@ impl TaskHost {
 
     /// Leaves the attempt: its tasks are over.
     fn leave(&mut self) {
+        self.counters_due = None;
         if let Some(current) = self.current.take() {
             current.connections.values().for_each(Connection::close);
         }
@@ -394,9 +426,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Says what is no snapshot.
+fn say(tell: &Tell, message: FromHost) {
+    // What cannot be told then is the end of the connection, which comes as an event.
+    let _ = tell(message);
+}
+
+fn in_ms(clock: &dyn Clock, ms: u64) -> Timestamp {
+    clock.now().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+/// Tells what has grown. Nobody comes between: what is told builds on what was told before.
+fn tell_counters(counters: &Counters, attempt: Attempt, of: Option<TaskId>, tell: &Tell) {
+    let Some(told) = counters else { return };
+    let mut told = lock(told);
+    if let Some(grown) = told.grown(attempt, of) {
+        say(tell, FromHost::Counters(attempt, grown));
+    }
+}
+
 fn failed_if_caused(attempt: Attempt, event: TaskEvent, cause: &Cause) -> TaskEvent {
     match (event, &*lock(cause)) {
-        (TaskEvent::Cancelled(task), Some((of, error))) if *of == attempt => TaskEvent::Failed(task, error.clone()),
+        (TaskEvent::Cancelled(task) | TaskEvent::Finished(task, _), Some((of, error))) if *of == attempt => {
+            TaskEvent::Failed(task, error.clone())
+        }
         (event, _) => event,
     }
 }

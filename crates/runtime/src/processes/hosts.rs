@@ -60,7 +60,11 @@ impl ProcessHosts {
             ip: listener.address().ip(),
             token: processes.token.clone(),
             limits: processes.limits,
-            tell: Arc::new(move |message| drop(said.send(Event::Said(HostId(0), message)))),
+            tell: Arc::new(move |message| {
+                // The supervisor ends only when the job is over.
+                let _ = said.send(Event::Said(HostId(0), message));
+                Ok(())
+            }),
         };
         let task_host = TaskHost::new(parts, host.clone())?;
         let metrics = task_host.metrics().clone();
@@ -71,6 +75,7 @@ impl ProcessHosts {
             (clock, Arc::clone(&threads)),
             listener.address(),
             (supervisor.clone(), host.clone(), control.sender()),
+            metrics.clone(),
         )?;
         let mut hosts = Self { supervisor, host, threads: Vec::new(), metrics, network, _listener: listener };
         hosts.threads.push(threads.spawn("flott-workers", Box::new(move || brain.run(&supervisor_events)))?);
@@ -82,7 +87,7 @@ impl ProcessHosts {
         Ok(hosts)
     }
 
-    /// Counters of the current attempt in this process.
+    /// Counters of the current attempt.
     pub fn metrics(&self) -> &JobMetrics {
         &self.metrics
     }

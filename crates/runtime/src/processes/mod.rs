@@ -4,14 +4,17 @@
 //! - [`Launcher`] says how a worker is started; a [`Seat`] is what it must know to find its job.
 //! - [`ProcessHosts`] is the master's side: `supervisor.rs` starts, watches and ends the workers.
 //! - `host.rs` is one process's part of the job, the same in the master's process (host 0) and in a worker.
-//! - `protocol.rs` is what master and hosts tell each other: over control frames, or through memory on host 0.
+//! - `protocol.rs` is what master and hosts tell each other: through memory on host 0, else as [`Messages`], which
+//!   `messages.rs` cuts to control frames. `counters.rs` is how the workers' counters come to the master.
 //!
 //! A worker lives as long as the job; connections for rows are made anew for every attempt. A worker that dies fails
 //! the attempt and is started again for the next. When the master vanishes its workers end by themselves.
 
 mod child;
+mod counters;
 mod host;
 mod hosts;
+mod messages;
 mod protocol;
 mod seat;
 mod supervisor;
@@ -24,7 +27,9 @@ use flott_core::{Registry, Result};
 use flott_plan::ExecutionGraph;
 use serde::{Deserialize, Serialize};
 
+pub use counters::Grown;
 pub use hosts::ProcessHosts;
+pub use messages::Messages;
 pub use protocol::{FromHost, ToHost, attempt_token};
 pub use seat::{Launcher, SEAT_VARIABLE, Seat};
 pub use worker::run_worker;
@@ -32,7 +37,7 @@ pub use worker::run_worker;
 use crate::local::{JobControl, JobMetrics, JobOptions, drive};
 use crate::master::{JobEnd, MasterEvent};
 
-/// How long processes wait for each other, in ms of real time, and what is kept of them.
+/// How long processes wait for each other, in ms of real time, and how much is kept of what they say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLimits {
     /// A worker must have started and be ready for an attempt by then, and then again have connected to the others.
@@ -43,6 +48,11 @@ pub struct ProcessLimits {
     pub cancel_ms: u64,
     /// A worker that was told to stop and has not ended by then is killed.
     pub linger_ms: u64,
+    /// A worker tells how its counters have grown so often (by the job's clock), and when a task of its is over.
+    pub counters_ms: u64,
+    /// Bytes that may wait to be sent to a process, snapshots and what tasks are restored from among them; no message
+    /// is longer.
+    pub message_bytes: usize,
     /// How much of what a worker wrote to its standard error is kept, from the end.
     pub last_words_bytes: usize,
 }
@@ -50,7 +60,15 @@ pub struct ProcessLimits {
 impl Default for ProcessLimits {
     fn default() -> Self {
         // Flink's `task.cancellation.timeout` is 180 s; the rest is for people who wait.
-        Self { start_ms: 30_000, grace_ms: 500, cancel_ms: 180_000, linger_ms: 5_000, last_words_bytes: 4096 }
+        Self {
+            start_ms: 30_000,
+            grace_ms: 500,
+            cancel_ms: 180_000,
+            linger_ms: 5_000,
+            counters_ms: 500,
+            message_bytes: 1 << 30,
+            last_words_bytes: 4096,
+        }
     }
 }
 
@@ -61,12 +79,12 @@ pub struct Processes {
     pub launcher: Arc<dyn Launcher>,
     /// The secret of this job: whoever knows it may connect.
     pub token: String,
-    /// How long is waited.
+    /// How long is waited, and how much is kept.
     pub limits: ProcessLimits,
 }
 
 /// Runs a job in this process and workers to its end; no worker is left behind. Errors known before anything runs come
-/// at once. Counters are those of this process only.
+/// at once.
 pub fn run(
     graph: ExecutionGraph,
     registry: &Registry,

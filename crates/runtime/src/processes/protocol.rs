@@ -1,5 +1,5 @@
-//! What the master and the hosts of a job tell each other: [`ToHost`], [`FromHost`]. Each is one control frame in
-//! postcard; the version is that of the handshake.
+//! What the master and the hosts of a job tell each other: [`ToHost`], [`FromHost`], in postcard; the version is that
+//! of the handshake.
 //!
 //! ```text
 //! master → host   Job                  once, first
@@ -7,21 +7,21 @@
 //! host → master   Listening            here
 //! master → host   Peers                where all are: connect to those below you; with all connected, tasks start
 //!                 Command …            for tasks of the latest attempt
-//! host → master   Task …               of the attempt they name
+//! host → master   Counters, Task …     of the attempt they name; a task's last counters come before its end
 //! master → host   Stop                 end
 //! ```
 //!
-//! A snapshot, or what a task is restored from, is one frame and so at most
-//! [`MAX_BODY_BYTES`](crate::network::frame::MAX_BODY_BYTES).
+//! Each is one message over [`Messages`](super::Messages); the longest are snapshots and what tasks are restored from.
 
 use std::net::SocketAddr;
 
 use flott_checkpoint::TaskRestore;
 use flott_core::{Error, Result};
-use flott_plan::{HostId, TaskId};
+use flott_plan::{ExecutionGraph, HostId, TaskId};
 use serde::{Deserialize, Serialize};
 
 use super::ProcessLimits;
+use super::counters::Grown;
 use crate::mailbox::TaskCommand;
 use crate::master::Attempt;
 use crate::task::TaskEvent;
@@ -35,7 +35,7 @@ pub enum ToHost {
         graph: Vec<u8>,
         /// Where everything random begins.
         seed: u64,
-        /// How long is waited.
+        /// How long is waited, and how much is kept.
         limits: ProcessLimits,
     },
     /// What a task of the next attempt is restored from; before its [`ToHost::Deploy`].
@@ -57,6 +57,8 @@ pub enum FromHost {
     Listening(Attempt, SocketAddr),
     /// A task says something; `Failed` also where it could not be made.
     Task(Attempt, TaskEvent),
+    /// Counters have grown.
+    Counters(Attempt, Grown),
 }
 
 /// The token of connections for rows: frames of an old attempt cannot arrive in a new one.
@@ -70,6 +72,12 @@ pub(super) fn task_over(event: &TaskEvent) -> Option<TaskId> {
         TaskEvent::Finished(task, _) | TaskEvent::Failed(task, _) | TaskEvent::Cancelled(task) => Some(*task),
         TaskEvent::NeedSplit(_) | TaskEvent::Ack(..) | TaskEvent::Declined(..) => None,
     }
+}
+
+/// Says of which task an error is, as the task itself would.
+pub(super) fn at_task(error: Error, graph: &ExecutionGraph, task: TaskId) -> Error {
+    let name = graph.job.vertex(task.vertex).map_or("?", |vertex| &vertex.name);
+    error.at("task", format_args!("{name}/{}", task.index))
 }
 
 macro_rules! encoded {

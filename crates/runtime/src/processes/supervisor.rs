@@ -13,9 +13,11 @@ use flott_core::{Clock, Error, ErrorDomain, Result, Threads, Timestamp};
 use flott_plan::{ExecutionGraph, HostId, TaskId};
 
 use super::child::Child;
+use super::counters::Heard;
 use super::host::{HostEvent, receive};
-use super::protocol::{FromHost, ToHost, task_over};
-use super::{Processes, Seat};
+use super::protocol::{FromHost, ToHost, at_task, task_over};
+use super::{Messages, Processes, Seat};
+use crate::local::JobMetrics;
 use crate::mailbox::TaskCommand;
 use crate::master::{Attempt, MasterEvent};
 use crate::network::Connection;
@@ -35,8 +37,8 @@ pub(super) enum Event {
     Peer(Result<Connection>),
     /// A host says something.
     Said(HostId, FromHost),
-    /// A worker's connection has brought bytes.
-    Frame(HostId, Life, Vec<u8>),
+    /// A worker's connection has brought a message.
+    Message(HostId, Life, Vec<u8>),
     /// A worker's connection has ended, and why.
     Ended(HostId, Life, Error),
     /// A worker's standard error has ended: so does the process.
@@ -48,7 +50,7 @@ pub(super) enum Event {
 /// Starts, watches and ends the workers of a job.
 pub(super) struct Supervisor {
     graph: Arc<ExecutionGraph>,
-    job: Vec<u8>,
+    job: ToHost,
     processes: Processes,
     clock: Arc<dyn Clock>,
     threads: Arc<dyn Threads>,
@@ -66,18 +68,30 @@ pub(super) struct Supervisor {
     attempt: Attempt,
     listening: BTreeMap<HostId, SocketAddr>,
     live: BTreeSet<TaskId>,
+    /// The counters of the job; those of the workers are added up here.
+    metrics: JobMetrics,
+    heard: BTreeMap<HostId, Heard>,
 }
 
 struct Worker {
     life: Life,
     child: Child,
-    connection: Option<Connection>,
-    /// Encoded orders, until it has connected.
-    waiting: Vec<Vec<u8>>,
+    messages: Option<Arc<Messages>>,
+    /// Orders, until it has connected.
+    waiting: Vec<ToHost>,
     /// It is ended then, and why; without a reason it has ended by itself.
     due: Option<(Timestamp, Option<Error>)>,
     /// Its connection has ended.
     lost: bool,
+}
+
+/// Sends an order; one that cannot be sent is an error of the task it is about.
+fn send(graph: &ExecutionGraph, messages: &Messages, order: &ToHost) -> Result<()> {
+    let sent = order.encode().and_then(|bytes| messages.send(bytes));
+    sent.map_err(|e| match order {
+        ToHost::Restore(task, _) => at_task(e, graph, *task),
+        _ => e,
+    })
 }
 
 impl Supervisor {
@@ -88,8 +102,9 @@ impl Supervisor {
         (clock, threads): (Arc<dyn Clock>, Arc<dyn Threads>),
         address: SocketAddr,
         (inbox, local, master): (Sender<Event>, Sender<HostEvent>, Sender<MasterEvent>),
+        metrics: JobMetrics,
     ) -> Result<Self> {
-        let job = ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits }.encode()?;
+        let job = ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits };
         let hosts = graph.tasks.iter().map(|(_, host)| *host).collect();
         Ok(Self {
             graph,
@@ -108,6 +123,8 @@ impl Supervisor {
             attempt: Attempt(0),
             listening: BTreeMap::new(),
             live: BTreeSet::new(),
+            metrics,
+            heard: BTreeMap::new(),
         })
     }
 
@@ -127,16 +144,16 @@ impl Supervisor {
         match event {
             Event::Deploy(attempt, restored) => self.deploy(attempt, restored),
             Event::Command(task, command) => self.command(task, command),
-            Event::Peer(Ok(connection)) => self.connected(&connection),
+            Event::Peer(Ok(connection)) => self.connected(connection),
             Event::Peer(Err(error)) => self.refuse(error),
             Event::Said(host, message) => self.said(host, message),
-            Event::Frame(host, life, bytes) if self.is_alive(host, life) => match FromHost::decode(&bytes) {
+            Event::Message(host, life, bytes) if self.is_alive(host, life) => match FromHost::decode(&bytes) {
                 Ok(message) => self.said(host, message),
                 Err(error) => self.died(host, Some(error)),
             },
             Event::Ended(host, life, error) if self.is_alive(host, life) => self.lost(host, error),
             Event::Silent(host, life) if self.is_alive(host, life) => self.silent(host),
-            Event::Frame(..) | Event::Ended(..) | Event::Silent(..) | Event::Stop => {}
+            Event::Message(..) | Event::Ended(..) | Event::Silent(..) | Event::Stop => {}
         }
     }
 
@@ -173,6 +190,9 @@ impl Supervisor {
         let by = self.in_ms(start_ms);
         for host in self.hosts.clone() {
             let ready = if host == HostId(0) { Ok(()) } else { self.revive(host) };
+            if host != HostId(0) {
+                self.heard.insert(host, Heard::begin(&self.graph, host, &self.metrics));
+            }
             let orders = graph.tasks_on(host).filter_map(|task| Some(ToHost::Restore(task, restored.remove(&task)?)));
             let mut orders = orders.chain([ToHost::Deploy(attempt)]);
             if let Some(worker) = self.workers.get_mut(&host) {
@@ -202,7 +222,7 @@ impl Supervisor {
         let on_silence = move || drop(inbox.send(Event::Silent(host, life)));
         let child = Child::start(command, &*self.threads, limits.last_words_bytes, on_silence)?;
         let waiting = vec![self.job.clone()];
-        self.workers.insert(host, Worker { life, child, connection: None, waiting, due: None, lost: false });
+        self.workers.insert(host, Worker { life, child, messages: None, waiting, due: None, lost: false });
         Ok(())
     }
 
@@ -214,33 +234,34 @@ impl Supervisor {
         }
         // One that is gone has been answered for.
         let Some(worker) = self.workers.get_mut(&host) else { return Ok(()) };
-        let bytes = order.encode()?;
-        match &worker.connection {
-            Some(connection) if !worker.lost => connection.send_control(bytes),
+        match &worker.messages {
+            Some(messages) if !worker.lost => send(&self.graph, messages, &order),
             Some(_) => Ok(()),
             None => {
-                worker.waiting.push(bytes);
+                worker.waiting.push(order);
                 Ok(())
             }
         }
     }
 
-    fn connected(&mut self, connection: &Connection) {
+    fn connected(&mut self, connection: Connection) {
         let host = connection.peer();
-        let Some(worker) = self.workers.get_mut(&host).filter(|worker| worker.connection.is_none()) else {
+        let Some(worker) = self.workers.get_mut(&host).filter(|worker| worker.messages.is_none()) else {
             return connection.fail(Error::internal("a worker that nobody expects"));
         };
         let (life, frames, ended) = (worker.life, self.inbox.clone(), self.inbox.clone());
-        let started = connection.start(
-            move |bytes| drop(frames.send(Event::Frame(host, life, bytes))),
+        let messages = Messages::new(connection, self.processes.limits.message_bytes);
+        let started = messages.start(
+            move |bytes| drop(frames.send(Event::Message(host, life, bytes))),
             move |result| {
                 let closed = || Error::external("a worker process has closed its connection");
                 let _ = ended.send(Event::Ended(host, life, result.err().unwrap_or_else(closed)));
             },
         );
         let waiting = std::mem::take(&mut worker.waiting);
-        worker.connection = Some(connection.clone());
-        let sent = started.and_then(|()| waiting.into_iter().try_for_each(|bytes| connection.send_control(bytes)));
+        worker.messages = Some(Arc::clone(&messages));
+        let sent =
+            started.and_then(|()| waiting.into_iter().try_for_each(|order| send(&self.graph, &messages, &order)));
         sent.unwrap_or_else(|error| self.lost(host, error));
     }
 
@@ -258,7 +279,11 @@ impl Supervisor {
                     }
                 }
             }
-            FromHost::Listening(..) => {}
+            FromHost::Counters(attempt, grown) if attempt == self.attempt => {
+                let added = self.heard.get_mut(&host).map_or(Ok(()), |heard| heard.add(grown));
+                added.unwrap_or_else(|error| self.died(host, Some(error)));
+            }
+            FromHost::Listening(..) | FromHost::Counters(..) => {}
             FromHost::Task(attempt, event) => {
                 if attempt == self.attempt
                     && let Some(task) = task_over(&event)
@@ -293,7 +318,7 @@ impl Supervisor {
             && let Some(worker) = self.workers.get_mut(&host)
         {
             let limit = self.processes.limits.cancel_ms;
-            if worker.connection.is_none() {
+            if worker.messages.is_none() {
                 // It knows of nothing yet and need not.
                 worker.child.end();
                 self.workers.remove(&host);
@@ -333,7 +358,7 @@ impl Supervisor {
     fn silent(&mut self, host: HostId) {
         let at = self.in_ms(self.processes.limits.grace_ms);
         match self.workers.get_mut(&host) {
-            Some(worker) if worker.connection.is_none() && self.refused.is_none() => {
+            Some(worker) if worker.messages.is_none() && self.refused.is_none() => {
                 worker.lost = true;
                 worker.due = Some((at, None));
             }
@@ -357,12 +382,13 @@ impl Supervisor {
         let pid = worker.child.pid();
         let status = worker.child.end();
         // One that was turned away at the door has ended for that reason.
-        let reason = self.refused.take_if(|_| worker.connection.is_none()).or(reason);
+        let reason = self.refused.take_if(|_| worker.messages.is_none()).or(reason);
         let error = match reason {
+            // The process is not at fault.
+            Some(reason) if reason.domain() == ErrorDomain::Internal || reason.place("task").is_some() => reason,
             Some(reason) if reason.domain() == ErrorDomain::User => {
                 Error::user(format!("{}; the worker process {status}", reason.message()))
             }
-            Some(reason) if reason.domain() == ErrorDomain::Internal => reason,
             Some(reason) => Error::external(format!("{}; the worker process {status}", reason.message())),
             None => Error::external(format!("a worker process {status}")),
         };
@@ -391,7 +417,7 @@ impl Supervisor {
         for host in self.workers.keys().copied().collect::<Vec<_>>() {
             let told = self.order(host, ToHost::Stop).is_ok();
             if let Some(worker) = self.workers.get_mut(&host) {
-                let told = told && worker.connection.is_some() && !worker.lost;
+                let told = told && worker.messages.is_some() && !worker.lost;
                 let at = if told { at } else { self.clock.now() };
                 worker.due = Some((at, None));
             }

@@ -7,10 +7,11 @@ use flott_core::{Clock, Error, Registry, Result, Threads};
 use flott_plan::ExecutionGraph;
 
 use super::host::{HostEvent, HostParts, TaskHost, Tell};
-use super::protocol::{FromHost, ToHost};
+use super::protocol::{FromHost, ToHost, at_task};
 use super::seat::Seat;
+use super::{Messages, ProcessLimits};
 use crate::local::environment;
-use crate::network::{Connection, Hello, Network, NetworkOptions};
+use crate::network::{Hello, Network, NetworkOptions};
 use crate::task::TaskEvent;
 
 /// Runs a worker until its master tells it to stop; an error, also that the master is gone, is for standard error:
@@ -20,13 +21,15 @@ use crate::task::TaskEvent;
 pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, threads: Arc<dyn Threads>) -> Result<()> {
     let network = Arc::new(Network::start(&*threads, NetworkOptions::default())?);
     let connection = network.connect(seat.address, Hello { host: seat.host, token: seat.token.clone() })?;
+    let messages = Messages::new(connection, ProcessLimits::default().message_bytes);
     let (inbox, events) = unbounded();
-    listen_to_master(&connection, &inbox)?;
+    listen_to_master(&messages, &inbox)?;
     let Some((graph, seed, limits)) = first_order(&events)? else { return Ok(()) };
+    messages.set_limit(limits.message_bytes);
     let env = environment(&graph.job.config, registry, clock, &threads, seed)?;
     let tell: Tell = {
-        let connection = connection.clone();
-        Arc::new(move |message| tell_master(&connection, &message))
+        let graph = Arc::clone(&graph);
+        Arc::new(move |message| tell_master(&graph, &messages, &message))
     };
     let (token, ip) = (seat.token.clone(), seat.address.ip());
     let parts =
@@ -36,9 +39,9 @@ pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, thread
     result
 }
 
-fn listen_to_master(connection: &Connection, inbox: &Sender<HostEvent>) -> Result<()> {
+fn listen_to_master(messages: &Arc<Messages>, inbox: &Sender<HostEvent>) -> Result<()> {
     let (orders, ended) = (inbox.clone(), inbox.clone());
-    let on_control = move |bytes: Vec<u8>| {
+    let on_message = move |bytes: Vec<u8>| {
         let event = ToHost::decode(&bytes).map_or_else(HostEvent::MasterGone, HostEvent::Order);
         let _ = orders.send(event);
     };
@@ -46,10 +49,10 @@ fn listen_to_master(connection: &Connection, inbox: &Sender<HostEvent>) -> Resul
         let error = result.err().unwrap_or_else(|| Error::external("the master has closed the connection"));
         let _ = ended.send(HostEvent::MasterGone(error));
     };
-    connection.start(on_control, on_end)
+    messages.start(on_message, on_end)
 }
 
-type Job = (Arc<ExecutionGraph>, u64, super::ProcessLimits);
+type Job = (Arc<ExecutionGraph>, u64, ProcessLimits);
 
 /// The job, which comes first; `None` if there is none for this worker any more.
 fn first_order(events: &Receiver<HostEvent>) -> Result<Option<Job>> {
@@ -63,21 +66,23 @@ fn first_order(events: &Receiver<HostEvent>) -> Result<Option<Job>> {
     }
 }
 
-/// Sends to the master. What is too large for a message is the fault of the checkpoint or task it belongs to; where
-/// nothing can be sent the connection ends, and with it the worker.
-fn tell_master(connection: &Connection, message: &FromHost) {
-    let send = |message: &FromHost| message.encode().and_then(|bytes| connection.send_control(bytes));
-    let Err(error) = send(message) else { return };
-    let instead = match message {
-        FromHost::Task(attempt, TaskEvent::Ack(task, id, _)) => {
-            FromHost::Task(*attempt, TaskEvent::Declined(*task, *id, error.clone()))
+/// Sends to the master. A snapshot that is too long is an error: what its sinks have prepared must not be lost with it.
+/// A task whose last words are too long has failed; where nothing at all can be sent the connection ends, and with it
+/// the worker.
+fn tell_master(graph: &ExecutionGraph, messages: &Messages, message: &FromHost) -> Result<()> {
+    let send = |message: &FromHost| message.encode().and_then(|bytes| messages.send(bytes));
+    let Err(error) = send(message) else { return Ok(()) };
+    match message {
+        FromHost::Task(_, TaskEvent::Ack(task, id, _)) => {
+            return Err(at_task(error, graph, *task).at("checkpoint", id));
         }
         FromHost::Task(attempt, TaskEvent::Finished(task, _)) => {
-            FromHost::Task(*attempt, TaskEvent::Failed(*task, error.clone()))
+            let failed = TaskEvent::Failed(*task, at_task(error.clone(), graph, *task));
+            if send(&FromHost::Task(*attempt, failed)).is_err() {
+                messages.fail(error);
+            }
         }
-        _ => return connection.fail(error),
-    };
-    if send(&instead).is_err() {
-        connection.fail(error);
+        _ => messages.fail(error),
     }
+    Ok(())
 }

@@ -1,9 +1,10 @@
-//! Socket channels over real loopback connections. Here: what the tests share.
+//! Socket channels over real loopback connections, and over memory. Here: what the tests share.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod channels;
 mod codec;
 mod faults;
+mod neighbours;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

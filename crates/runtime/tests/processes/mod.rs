@@ -1,11 +1,13 @@
 //! What processes of a job tell each other. Whole jobs in several processes are tested in `flott-testing`, which has
 //! operators to run.
 
+mod messages;
+
 use flott_core::{CheckpointId, Error, Result};
 use flott_plan::{HostId, TaskId, VertexId};
 use flott_runtime::mailbox::TaskCommand;
 use flott_runtime::master::Attempt;
-use flott_runtime::processes::{FromHost, ProcessLimits, Seat, ToHost, attempt_token};
+use flott_runtime::processes::{FromHost, Grown, ProcessLimits, Seat, ToHost, attempt_token};
 use flott_runtime::task::TaskEvent;
 
 const TASK: TaskId = TaskId { vertex: VertexId(2), index: 1 };
@@ -29,6 +31,7 @@ fn messages_come_back() {
         FromHost::Listening(Attempt(3), address),
         FromHost::Task(Attempt(3), TaskEvent::Ack(TASK, CheckpointId(4), Default::default())),
         FromHost::Task(Attempt(3), TaskEvent::Failed(TASK, error)),
+        FromHost::Counters(Attempt(3), Grown { names: vec!["numRecordsIn".into()], by: vec![(4, 0, 1 << 40)] }),
     ] {
         assert_eq!(FromHost::decode(&message.encode().unwrap()), Ok(message));
     }

@@ -411,7 +411,7 @@ fn graphs_are_what_others_read() {
         text.push_str(&format!("{} {}\n", spec.factory, String::from_utf8_lossy(&spec.config)));
     }
     expect![[r#"
-        Some(WatermarkStrategy { time_column: Some(5), out_of_orderness_ms: 1000, every_rows: 4096, idle_after_ms: None })
+        Some(WatermarkStrategy { time_column: Some(5), out_of_orderness_ms: 1000, every_rows: 0, idle_after_ms: None })
         files {"format":{"csv":{"options":{"empty_is_null":false},"schema":{"fields":[{"data_type":"Int64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"auction","nullable":true},{"data_type":"Int32","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"bidder","nullable":true},{"data_type":"Float64","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"price","nullable":true},{"data_type":"Utf8","dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"note","nullable":true},{"data_type":{"Decimal128":[10,2]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"cost","nullable":true},{"data_type":{"Timestamp":["Millisecond",null]},"dict_id":0,"dict_is_ordered":false,"metadata":{},"name":"ts","nullable":true}],"metadata":{}}}},"path":"/data/bids"}
         calc {"filter":{"binary":[">",{"column":2},{"literal":["1.0","Float64"]}]},"project":[["auction",{"column":0}]]}
         window_aggregate {"size_ms":10000,"offset_ms":0,"time_column":null,"aggregates":[{"function":"count","column":null}]}

@@ -1,4 +1,4 @@
-//! Drives the parallel tasks of one operator through the core contract: [`Driver`].
+//! Drives the parallel tasks of one operator, or of a fused run, through the core contract: [`Driver`].
 //!
 //! It does what the contract asks of a runtime and nothing more: no channel, thread or barrier.
 
@@ -12,11 +12,11 @@ use flott_core::state::timers::TimeDomain;
 use flott_core::state::{KeyScope, Keys};
 use flott_core::{
     Batch, Context, Error, InputId, KeyGroup, KeyedState, Member, Metrics, Operator, OperatorInfo, OperatorState,
-    Outbox, OutputId, Progress, Registry, Request, RequestOrder, Response, Result, Timestamp,
+    Outbox, OutputId, Progress, Registry, Request, RequestOrder, Response, Result, Spec, Timestamp,
 };
 
 use super::rows::{parse_rows, print_rows};
-use super::table::{Command, Setup};
+use super::table::{Command, MemberSetup, Setup};
 
 const MAX_PARALLELISM: u32 = 128;
 
@@ -33,7 +33,8 @@ pub struct Variation {
 
 struct Task {
     operator: Box<dyn Operator>,
-    members: [Member; 1],
+    /// The first is the keyed one if any is: an exchange ends a run.
+    members: Vec<Member>,
 }
 
 /// What a watermark waits behind, and the watermarks that wait.
@@ -64,12 +65,13 @@ enum SavedPending {
 
 struct Snapshot {
     sections: Vec<StateSection>,
-    operator: Vec<OperatorState>,
+    /// For each member its state in every task.
+    operator: Vec<Vec<OperatorState>>,
     watermark: Timestamp,
     pending: Vec<SavedPending>,
 }
 
-/// The tasks of one operator.
+/// The tasks of one operator or fused run.
 pub struct Driver<'a> {
     registry: &'a Registry,
     setup: &'a Setup,
@@ -104,35 +106,52 @@ impl<'a> Driver<'a> {
         Ok(driver)
     }
 
-    fn start(&mut self, parallelism: u32, sections: &[StateSection], operator: &[OperatorState]) -> Result<()> {
-        let setup = self.setup;
-        let missing = |what: &str| Error::user(format!("the table has no '{what}:' line"));
-        let spec = setup.spec.as_ref().ok_or_else(|| missing("operator"))?;
-        let output = setup.output.clone().ok_or_else(|| missing("output"))?;
+    fn start(&mut self, parallelism: u32, sections: &[StateSection], operator: &[Vec<OperatorState>]) -> Result<()> {
         self.tasks.clear();
         for index in 0..parallelism {
-            let info = Arc::new(OperatorInfo {
+            let specs = self.specs(index, parallelism)?;
+            let [(first, info), rest @ ..] = &specs[..] else {
+                return Err(Error::user("the table has no 'operator:' line"));
+            };
+            let factory = self.registry.operator(&first.factory)?;
+            let run = if rest.is_empty() { factory.create(first, info)? } else { factory.fuse(&specs)? };
+            let mut members = Vec::new();
+            for (at, (_, info)) in specs.into_iter().enumerate() {
+                let old = operator.get(at).map_or(&[][..], Vec::as_slice);
+                members.push(Member {
+                    state: if at == 0 { self.keyed_state(index, parallelism, sections)? } else { None },
+                    operator_state: OperatorState::redistribute(old, index, parallelism),
+                    metrics: Metrics::default(),
+                    info,
+                });
+            }
+            self.tasks.push(Task { operator: run, members });
+            self.call(index as usize, |operator, ctx| operator.open(ctx).map(|()| Progress::Done))?;
+        }
+        Ok(())
+    }
+
+    /// What each member is made of in one task.
+    fn specs(&self, index: u32, parallelism: u32) -> Result<Vec<(Spec, Arc<OperatorInfo>)>> {
+        let (mut inputs, mut keys): (Vec<_>, Vec<_>) = self.setup.inputs.iter().cloned().unzip();
+        let mut specs = Vec::new();
+        for MemberSetup { spec, output, sides } in &self.setup.members {
+            let output =
+                output.clone().ok_or_else(|| Error::user(format!("'{}' has no 'output:' line", spec.factory)))?;
+            let info = OperatorInfo {
                 uid: spec.factory.clone(),
                 name: spec.factory.clone(),
                 index,
                 parallelism,
                 max_parallelism: MAX_PARALLELISM,
-                inputs: setup.inputs.iter().map(|(schema, _)| schema.clone()).collect(),
-                output: output.clone(),
-                side_outputs: setup.sides.clone(),
-                keys: setup.inputs.iter().map(|(_, keys)| keys.clone()).collect(),
-            });
-            let member = Member {
-                state: self.keyed_state(index, parallelism, sections)?,
-                operator_state: OperatorState::redistribute(operator, index, parallelism),
-                metrics: Metrics::default(),
-                info: info.clone(),
+                inputs: std::mem::replace(&mut inputs, vec![output.clone()]),
+                output,
+                side_outputs: sides.clone(),
+                keys: std::mem::replace(&mut keys, vec![Vec::new()]),
             };
-            let operator = self.registry.operator(&spec.factory)?.create(spec, &info)?;
-            self.tasks.push(Task { operator, members: [member] });
-            self.call(index as usize, |operator, ctx| operator.open(ctx).map(|()| Progress::Done))?;
+            specs.push((spec.clone(), Arc::new(info)));
         }
-        Ok(())
+        Ok(specs)
     }
 
     fn keyed_state(
@@ -200,11 +219,14 @@ impl<'a> Driver<'a> {
         self.tasks.len()
     }
 
-    /// The counters of all tasks, added up, restarts included.
+    /// The counters of all tasks, added up, restarts included; those of a run with their member's name.
     pub fn metrics(&self) -> BTreeMap<String, u64> {
         let mut sum = self.past_metrics.clone();
-        for (name, count) in self.tasks.iter().flat_map(|task| task.members[0].metrics.read()) {
-            *sum.entry(name).or_default() += count;
+        for member in self.tasks.iter().flat_map(|task| &task.members) {
+            let of = if self.setup.members.len() == 1 { String::new() } else { format!("{}.", member.info.name) };
+            for (name, count) in member.metrics.read() {
+                *sum.entry(of.clone() + &name).or_default() += count;
+            }
         }
         sum
     }
@@ -277,13 +299,18 @@ impl<'a> Driver<'a> {
         }
         for emitted in out.emitted {
             let mark = match emitted.output {
-                OutputId::MAIN => "=".to_owned(),
-                OutputId(n) => format!("={}", self.setup.sides[usize::from(n) - 1].0),
+                OutputId::MAIN if emitted.member + 1 == self.setup.members.len() => "=".to_owned(),
+                OutputId::MAIN => return Err(Error::internal("rows between the members of a run are nobody else's")),
+                OutputId(n) => format!("={}", self.setup.members[emitted.member].sides[usize::from(n) - 1].0),
             };
             self.lines.extend(print_rows(&emitted.batch)?.into_iter().map(|row| format!("{mark} {row}")));
         }
-        let asked = out.requests.into_iter();
-        self.pending.extend(asked.map(|(_, request)| Pending::Request { task: index, request, answer: None }));
+        for (member, request) in out.requests {
+            if member != 0 {
+                return Err(Error::internal("the tables know requests of the first member only"));
+            }
+            self.pending.push_back(Pending::Request { task: index, request, answer: None });
+        }
         Ok(progress)
     }
 
@@ -377,14 +404,16 @@ impl<'a> Driver<'a> {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot> {
-        let (mut sections, mut operator) = (Vec::new(), Vec::new());
+        let mut sections = Vec::new();
+        let mut operator = vec![Vec::new(); self.setup.members.len()];
         for task in 0..self.tasks.len() {
             self.call(task, |operator, ctx| operator.flush(ctx).map(|()| Progress::Done))?;
-            let [member] = &mut self.tasks[task].members;
-            if let Some(state) = &mut member.state {
-                sections.extend(state.snapshot()?.complete()?);
+            for (member, of_tasks) in self.tasks[task].members.iter_mut().zip(&mut operator) {
+                if let Some(state) = &mut member.state {
+                    sections.extend(state.snapshot()?.complete()?);
+                }
+                of_tasks.push(member.operator_state.clone());
             }
-            operator.push(member.operator_state.clone());
         }
         let pending = self.pending.iter().map(|pending| match pending {
             Pending::Request { request, answer, .. } => {

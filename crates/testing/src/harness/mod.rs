@@ -1,4 +1,4 @@
-//! Drives ONE operator without a runtime, through exactly the core contract, as text tables say.
+//! Drives ONE operator (or one fused run) without a runtime, through exactly the core contract, as text tables say.
 //!
 //! ```text
 //! # Sums run per key.
@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Headers (an indented line goes on the one before): `operator: name {config}`, `input N: columns [key: columns]`,
-//! `output: columns`, `side TAG: columns`, `parallelism: N`. After the first step a header begins a new scenario with
+//! `output: columns`, `side TAG: columns`, `parallelism: N`; `fused: name {config}` adds a member to the run, which reads
+//! the one before it and has its own `output:` and `side`. After the first step a header begins a new scenario with
 //! what came before it kept; `scenario: title` does so without changing anything; `operator:` starts from nothing.
 //!
 //! Steps: `> row` (of input 0; `>1 row` of input 1; neighbouring rows are one step and one batch), `watermark W`,

@@ -10,16 +10,23 @@ use super::rows::parse_schema;
 /// What a scenario runs: written once, kept by the scenarios after it until they say otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The operator.
-    pub spec: Option<Spec>,
     /// Schemas of the inputs and their key columns.
     pub inputs: Vec<(SchemaRef, Vec<usize>)>,
+    /// The operator; several where they are fused.
+    pub members: Vec<MemberSetup>,
+    /// Tasks at the start.
+    pub parallelism: u32,
+}
+
+/// An operator of a run: it reads the inputs, or the member before it.
+#[derive(Clone, Debug)]
+pub struct MemberSetup {
+    /// The operator.
+    pub spec: Spec,
     /// The schema of the main output.
     pub output: Option<SchemaRef>,
     /// Tags and schemas of the side outputs.
     pub sides: Vec<(String, SchemaRef)>,
-    /// Tasks at the start.
-    pub parallelism: u32,
 }
 
 /// What happens in a step.
@@ -158,15 +165,11 @@ fn header(line: &str, setup: &mut Setup, fresh: &mut bool) -> Result<bool> {
     let rest = rest.trim();
     match (words.next().unwrap_or_default(), words.next()) {
         ("scenario", None) => {}
-        ("operator", None) => {
-            let (factory, config) = rest.split_once(' ').unwrap_or((rest, "null"));
-            let config = config.trim().as_bytes().to_vec();
-            *setup = Setup { spec: Some(Spec { factory: factory.to_owned(), config }), ..Setup::default() };
-            setup.parallelism = 1;
-        }
+        ("operator", None) => *setup = Setup { members: vec![member(rest)], parallelism: 1, ..Setup::default() },
+        ("fused", None) => setup.members.push(member(rest)),
         ("parallelism", None) => setup.parallelism = number(rest)?,
-        ("output", None) => setup.output = Some(parse_schema(rest)?),
-        ("side", Some(tag)) => setup.sides.push((tag.to_owned(), parse_schema(rest)?)),
+        ("output", None) => last(setup)?.output = Some(parse_schema(rest)?),
+        ("side", Some(tag)) => last(setup)?.sides.push((tag.to_owned(), parse_schema(rest)?)),
         ("input", Some(index)) => {
             let (columns, key) = rest.split_once("key:").unwrap_or((rest, ""));
             let schema = parse_schema(columns)?;
@@ -183,6 +186,17 @@ fn header(line: &str, setup: &mut Setup, fresh: &mut bool) -> Result<bool> {
     }
     *fresh = true;
     Ok(true)
+}
+
+/// An operator from `name {config}`.
+fn member(text: &str) -> MemberSetup {
+    let (factory, config) = text.split_once(' ').unwrap_or((text, "null"));
+    let spec = Spec { factory: factory.to_owned(), config: config.trim().as_bytes().to_vec() };
+    MemberSetup { spec, output: None, sides: Vec::new() }
+}
+
+fn last(setup: &mut Setup) -> Result<&mut MemberSetup> {
+    setup.members.last_mut().ok_or_else(|| Error::user("a table begins with 'operator:'"))
 }
 
 fn add_row(commands: &mut Vec<Command>, line: &str) -> Result<()> {

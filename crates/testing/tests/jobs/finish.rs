@@ -14,6 +14,8 @@ use flott_runtime::master::{JobEnd, Note};
 use flott_runtime::simulator::{Simulation, simulate};
 use flott_testing::jobs::{CommittingSink, Graph, registry};
 
+use super::row::hosts;
+
 /// Emits at the end how many rows came.
 #[derive(Default)]
 struct Tally(i64);
@@ -76,7 +78,7 @@ fn finish_is_called_once() {
             slow: [(TaskId { vertex: VertexId(1), index: 0 }, 20)].into(),
             max_steps: 1_000_000,
         };
-        let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, simulation).unwrap();
+        let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), &registry, simulation).unwrap();
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
         // 1 to 1000 are 1000 rows; the other source's numbers are below 0.
         let rows = sink.rows().unwrap();

@@ -11,7 +11,7 @@ use flott_runtime::master::JobEnd;
 use flott_runtime::simulator::simulate;
 use flott_testing::jobs::registry;
 
-use super::row::simulation;
+use super::row::{hosts, simulation};
 use super::steady::{Watched, graph};
 
 /// Rows of each of the two splits.
@@ -49,7 +49,7 @@ fn slow_run(seed: u64, credit: u32, how: &Partitioning, pause: i64, slow: u32) -
         ("taskmanager.network.memory.buffers-per-channel", &credits),
         ("pipeline.operator-chaining.enabled", if seed.is_multiple_of(2) { "true" } else { "false" }),
     ];
-    let tasks = Arc::new(graph(how, &["calc"], "steady", &options).tasks(1).unwrap());
+    let tasks = Arc::new(graph(how, &["calc"], "steady", &options).tasks(hosts(seed)).unwrap());
     let mut simulation = simulation(seed, &InMemory::default());
     let last = VertexId(tasks.job.vertices.len() as u32 - 1);
     simulation.slow = (0..4).map(|index| (TaskId { vertex: last, index }, slow)).collect();

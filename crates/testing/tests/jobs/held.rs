@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use flott_checkpoint::{CheckpointStore, InMemory, Location, Manifest};
+use flott_checkpoint::{CheckpointStore, InMemory, Manifest};
 use flott_core::{CheckpointKind, Timestamp};
 use flott_plan::Partitioning;
 use flott_runtime::master::{JobEnd, Note};
@@ -13,7 +13,7 @@ use flott_runtime::simulator::simulate;
 use flott_testing::jobs::{CommittingSink, Graph, registry, run};
 
 use super::random::in_flight;
-use super::row::{lines, simulation};
+use super::row::{Recorded, hosts, lines, simulation};
 use super::steady::{Watched, graph};
 
 /// Rows of each of the two splits: more than fit on the way to the sink.
@@ -57,7 +57,7 @@ fn only_barriers_that_overtake_pass_a_held_sink() {
         for seed in 0..5 {
             let (registry, sink, _) = setting();
             sink.hold_until(Timestamp(HELD_MS));
-            let tasks = Arc::new(job("2", &Partitioning::Rebalance, timeout).tasks(1).unwrap());
+            let tasks = Arc::new(job("2", &Partitioning::Rebalance, timeout).tasks(hosts(seed)).unwrap());
             let ran = simulate(&tasks, &registry, simulation(seed, &InMemory::default())).unwrap();
             assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
             assert_eq!(sink.rows().unwrap(), expected(), "seed {seed}");
@@ -80,9 +80,11 @@ fn sources_that_have_ended_do_not_hold_a_checkpoint_up() {
             let (mut registry, sink, watched) = setting();
             watched.register(&mut registry, count, 0);
             sink.hold_until(Timestamp(HELD_MS));
-            let store = InMemory::default();
-            let tasks = Arc::new(job("2", &Partitioning::Rebalance, Some("0 ms")).tasks(1).unwrap());
-            let ran = simulate(&tasks, &registry, simulation(seed, &store)).unwrap();
+            let store = Recorded::default();
+            let tasks = Arc::new(job("2", &Partitioning::Rebalance, Some("0 ms")).tasks(hosts(seed)).unwrap());
+            let mut first = simulation(seed, &InMemory::default());
+            first.store = Box::new(store.clone());
+            let ran = simulate(&tasks, &registry, first).unwrap();
             assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
             let first = ran.notes.iter().find_map(|note| match note {
                 Note::Completed(id, _, ms) => Some((*id, *ms as i64)),
@@ -95,10 +97,11 @@ fn sources_that_have_ended_do_not_hold_a_checkpoint_up() {
             watched.register(&mut registry, count, 0);
             again.register(&mut registry, "sink");
             let mut second = simulation(seed + 50, &InMemory::default());
-            second.from = Some(store.read(&Location(id.to_string())).unwrap());
-            let tasks = Arc::new(
-                job(["1", "2", "3"][seed as usize % 3], &Partitioning::Rebalance, Some("0 ms")).tasks(1).unwrap(),
-            );
+            second.from = store.manifests().into_iter().find(|manifest| manifest.checkpoint == id);
+            assert!(second.from.is_some(), "seed {seed}");
+            let parallelism = ["1", "2", "3"][seed as usize % 3];
+            let again_job = job(parallelism, &Partitioning::Rebalance, Some("0 ms"));
+            let tasks = Arc::new(again_job.tasks(hosts(seed + 50)).unwrap());
             let ran = simulate(&tasks, &registry, second).unwrap();
             assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
             let expected = (0..2).flat_map(|split| (0..count).map(move |n| (split, n, 2 * n + 1)));
@@ -115,7 +118,7 @@ fn restored(seed: u64, parallelism: &str, how: &Partitioning, from: Manifest, si
     sink.hold(false);
     let mut simulation = simulation(seed + 50, &InMemory::default());
     simulation.from = Some(from);
-    let tasks = Arc::new(job(parallelism, how, Some("0 ms")).tasks(1).unwrap());
+    let tasks = Arc::new(job(parallelism, how, Some("0 ms")).tasks(hosts(seed + 50)).unwrap());
     let ran = simulate(&tasks, &registry, simulation).unwrap();
     assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
     assert_eq!(sink.rows().unwrap(), expected(), "seed {seed}");
@@ -132,7 +135,7 @@ fn rows_in_flight_before_a_held_sink_come_once_each_at_another_parallelism() {
         let mut first = simulation(seed, &store);
         // A sink that is held and nothing but checkpoints: the run goes on as long as it may.
         first.max_steps = 20_000;
-        let tasks = Arc::new(job("2", how, Some("0 ms")).tasks(1).unwrap());
+        let tasks = Arc::new(job("2", how, Some("0 ms")).tasks(hosts(seed)).unwrap());
         let stuck = simulate(&tasks, &registry, first).unwrap_err();
         assert!(stuck.message().contains("is stuck"), "seed {seed}: {stuck}");
         let (_, from) = store.latest().unwrap().manifest.unwrap();

@@ -1,5 +1,6 @@
 //! One job, run in every way: the result is always that of a plain loop over its rows.
 
+mod fifo;
 mod finish;
 mod flow;
 mod graphs;
@@ -11,4 +12,5 @@ mod random;
 mod row;
 mod sql;
 mod steady;
+mod waiting;
 mod whole;

@@ -1,27 +1,27 @@
 //! Jobs on a pool of threads: any number of tasks on any number of threads, no wake-up is lost, cancelling, failures
-//! and restarts.
+//! and restarts; tasks that block beside them, on threads of their own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
 use flott_checkpoint::InMemory;
 use flott_core::{
-    Batch, Clock, Context, Error, ErrorDomain, InputId, Operator, OperatorInfo, Progress, Registry, Result, Sink,
-    SinkWriter, Spec, SystemThreads, Threads, Wait,
+    Batch, Clock, Context, Error, ErrorDomain, InputId, Joined, Operator, OperatorInfo, Progress, Registry, Result,
+    Sink, SinkWriter, Spec, SystemClock, SystemThreads, Threads, Wait,
 };
-use flott_plan::Partitioning;
-use flott_runtime::local::JobControl;
+use flott_plan::{NodeKind, Partitioning};
+use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
 use flott_runtime::simulator::simulate;
 use flott_testing::jobs::{CommittingSink, Graph, Ran, registry, run};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::row::{lines, read, simulation};
+use super::row::{lines, read, schema, simulation};
 use super::steady::{Watched, graph};
 
 /// Runs a job on threads. A lost wake-up shows as a job that does not end: then this fails instead of waiting for ever.
@@ -84,21 +84,25 @@ fn no_wake_up_is_lost_with_little_credit() {
 
 /// A sink that has to wait until the present before each batch: its deadline is over when it is noted.
 #[derive(Clone, Default)]
-struct Instant(CommittingSink);
+struct Instant {
+    inner: CommittingSink,
+    blocks: bool,
+}
 
 impl Sink for Instant {
     fn writer(&self, info: &Arc<OperatorInfo>, restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
-        Ok(Box::new(InstantWriter { inner: self.0.writer(info, restored)?, waited: false }))
+        Ok(Box::new(InstantWriter { inner: self.inner.writer(info, restored)?, waited: false, blocks: self.blocks }))
     }
 
     fn committer(&self) -> Result<Option<Box<dyn flott_core::Committer>>> {
-        self.0.committer()
+        self.inner.committer()
     }
 }
 
 struct InstantWriter {
     inner: Box<dyn SinkWriter>,
     waited: bool,
+    blocks: bool,
 }
 
 impl SinkWriter for InstantWriter {
@@ -114,18 +118,154 @@ impl SinkWriter for InstantWriter {
     fn prepare_commit(&mut self) -> Result<Vec<flott_core::Committable>> {
         self.inner.prepare_commit()
     }
+
+    fn blocks(&self) -> bool {
+        self.blocks
+    }
 }
 
 #[test]
 fn no_deadline_is_lost() {
-    let (mut registry, sink, _) = setting(5000);
-    let instant = Instant(sink.clone());
-    registry.add_sink("sink", Arc::new(move |_: &Spec| Ok(Box::new(instant.clone()))));
-    let options = [("parallelism.default", "4"), ("flott.threads", "4"), ("flott.batch.rows", "1")];
-    let graph = graph(&Partitioning::Rebalance, &[], "sink", &options);
+    for blocks in [false, true] {
+        let (mut registry, sink, _) = setting(5000);
+        let instant = Instant { inner: sink.clone(), blocks };
+        registry.add_sink("sink", Arc::new(move |_: &Spec| Ok(Box::new(instant.clone()))));
+        let options = [("parallelism.default", "4"), ("flott.threads", "4"), ("flott.batch.rows", "1")];
+        let graph = graph(&Partitioning::Rebalance, &[], "sink", &options);
+        let ran = ends("the job", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+        assert_eq!(ran.end, Ok(JobEnd::Finished));
+        assert_eq!(sink.rows().unwrap(), expected(5000), "blocks: {blocks}");
+    }
+}
+
+/// An operator that says of itself that it blocks.
+struct Blocking(Box<dyn Operator>);
+
+impl Operator for Blocking {
+    fn process(&mut self, input: InputId, rows: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
+        self.0.process(input, rows, ctx)
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+}
+
+/// Passes rows on, the first of them after `before`.
+struct Pass(Option<Box<dyn FnOnce() + Send>>);
+
+impl Operator for Pass {
+    fn process(&mut self, _: InputId, rows: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
+        if let Some(before) = self.0.take() {
+            before();
+        }
+        ctx.emit(rows);
+        Ok(Progress::Done)
+    }
+}
+
+#[test]
+fn a_task_that_blocks_does_not_hold_up_the_pool() {
+    // Of two tasks one waits for what the other sends, and that one for the first to be waiting: with one thread
+    // between them neither would go on.
+    let (mut registry, sink, _) = setting(50);
+    let meeting = Arc::new(Barrier::new(2));
+    for (name, blocks) in [("waits", true), ("tells", false)] {
+        let meeting = Arc::clone(&meeting);
+        registry.add_operator(
+            name,
+            Arc::new(move |_: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> {
+                let meeting = Arc::clone(&meeting);
+                let pass = Box::new(Pass(Some(Box::new(move || drop(meeting.wait())))));
+                Ok(if blocks { Box::new(Blocking(pass)) } else { pass })
+            }),
+        );
+    }
+    let mut graph = Graph::new(&[("flott.threads", "1"), ("flott.batch.rows", "10")]).unwrap();
+    let spec = |name: &str| Spec::new(name, &()).unwrap();
+    for name in ["waits", "tells"] {
+        let source = NodeKind::Source { spec: spec("steady"), watermarks: None };
+        let rows = graph.add(&format!("source of {name}"), source, &[], schema());
+        let rows = graph.add(name, NodeKind::Operator(spec(name)), &[(rows, Partitioning::Forward)], schema());
+        let sink = NodeKind::Sink(spec("sink"));
+        graph.add(&format!("sink of {name}"), sink, &[(rows, Partitioning::Forward)], schema());
+    }
     let ran = ends("the job", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Finished));
-    assert_eq!(sink.rows().unwrap(), expected(5000));
+    let mut twice = [expected(50), expected(50)].concat();
+    twice.sort();
+    assert_eq!(sink.rows().unwrap(), twice);
+}
+
+/// The machine's threads, by name, and how many of them there are.
+#[derive(Clone, Default)]
+struct Counted {
+    names: Arc<Mutex<Vec<String>>>,
+    alive: Arc<AtomicU32>,
+}
+
+impl Threads for Counted {
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Joined> {
+        self.names.lock().unwrap().push(name.to_owned());
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        let alive = Arc::clone(&self.alive);
+        let body = move || {
+            body();
+            alive.fetch_sub(1, Ordering::SeqCst);
+        };
+        SystemThreads.spawn(name, Box::new(body))
+    }
+
+    fn parallelism(&self) -> usize {
+        1
+    }
+}
+
+/// Runs a job on counted threads; its end, and the threads of tasks that block.
+fn run_counted(
+    graph: &Graph,
+    registry: &Registry,
+    mut steer: impl FnMut(&JobControl, &Note) + Send + 'static,
+) -> (Result<JobEnd>, Vec<String>) {
+    let (control, events) = local::control();
+    let (threads, steering) = (Counted::default(), control.clone());
+    let options = JobOptions {
+        clock: Arc::new(SystemClock::default()),
+        threads: Arc::new(threads.clone()),
+        store: Box::new(InMemory::default()),
+        from: None,
+        resume: false,
+        allow_non_restored: false,
+        seed: 1,
+        notes: Box::new(move |note| steer(&steering, note)),
+    };
+    let end = local::run(graph.tasks(1).unwrap(), registry, options, &events, &control, |_| ());
+    assert_eq!(threads.alive.load(Ordering::SeqCst), 0, "threads are left behind");
+    let names = threads.names.lock().unwrap();
+    let mut own: Vec<_> = names.iter().filter(|name| name.starts_with("flott-task-")).cloned().collect();
+    own.sort();
+    (end, own)
+}
+
+#[test]
+fn a_job_with_tasks_that_block_can_be_cancelled() {
+    let (mut registry, _, _) = setting(i64::MAX);
+    registry.add_operator(
+        "blocking",
+        Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> {
+            Ok(Box::new(Blocking(Box::new(Pass(None)))))
+        }),
+    );
+    let options = [("parallelism.default", "2"), ("execution.checkpointing.interval", "1 ms")];
+    let endless = graph(&Partitioning::Rebalance, &["blocking"], "sink", &options);
+    let cancel = |control: &JobControl, note: &Note| {
+        if let Note::Completed(..) = note {
+            control.cancel();
+        }
+    };
+    let (end, own) = run_counted(&endless, &registry, cancel);
+    assert_eq!(end, Ok(JobEnd::Cancelled));
+    assert_eq!(own, ["flott-task-blocking0-0", "flott-task-blocking0-1"]);
 }
 
 #[test]
@@ -205,12 +345,21 @@ impl Operator for Fail {
 
 /// A job that fails so many times, with checkpoints.
 fn failing(times: u32, panics: bool, options: &[(&str, &str)]) -> (Graph, Registry, CommittingSink) {
+    failing_as(times, panics, options, |fail| Box::new(fail))
+}
+
+fn failing_as(
+    times: u32,
+    panics: bool,
+    options: &[(&str, &str)],
+    make: fn(Fail) -> Box<dyn Operator>,
+) -> (Graph, Registry, CommittingSink) {
     let (mut registry, sink, _) = setting(200);
     let left = Arc::new(AtomicU32::new(times));
     registry.add_operator(
         "fail",
         Arc::new(move |_: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> {
-            Ok(Box::new(Fail { left: Arc::clone(&left), panics }))
+            Ok(make(Fail { left: Arc::clone(&left), panics }))
         }),
     );
     let options = [&[("parallelism.default", "2"), ("flott.batch.rows", "1")], options].concat();
@@ -290,4 +439,26 @@ fn a_job_that_fails_a_few_times_is_restarted_and_loses_nothing() {
     let ran = ends("a job that restarts", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
     assert_eq!(ran.end, Ok(JobEnd::Finished));
     assert_eq!(sink.rows().unwrap(), expected(200));
+}
+
+#[test]
+fn threads_of_tasks_that_block_end_with_their_attempt() {
+    let options = [
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "5"),
+        ("restart-strategy.fixed-delay.delay", "1 ms"),
+    ];
+    let (graph, registry, sink) = failing_as(5, true, &options, |fail| Box::new(Blocking(Box::new(fail))));
+    let restarts = Arc::new(AtomicU32::new(0));
+    let heard = Arc::clone(&restarts);
+    let steer = move |_: &JobControl, note: &Note| {
+        if let Note::Restarting(..) = note {
+            heard.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (end, own) = run_counted(&graph, &registry, steer);
+    assert_eq!(end, Ok(JobEnd::Finished));
+    assert_eq!(sink.rows().unwrap(), expected(200));
+    // Two tasks in every attempt.
+    assert_eq!(own.len() as u32, 2 * (restarts.load(Ordering::SeqCst) + 1));
 }

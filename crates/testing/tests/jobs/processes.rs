@@ -1,5 +1,8 @@
 //! A job in several processes. Workers are this test binary again, in [`worker_entry`].
 
+mod counters;
+mod messages;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,18 +16,18 @@ use flott_connectors::collection::CollectionConfig;
 use flott_connectors::files::{FilesSinkConfig, SinkFormat};
 use flott_core::{
     Batch, CheckpointKind, Context, Error, ErrorDomain, InputId, Operator, OperatorInfo, Progress, ReaderContext,
-    Registry, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator, SystemClock, SystemThreads,
-    Threads, Timestamp, Wait, WatermarkStrategy,
+    Redistribution, Registry, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator, SystemClock,
+    SystemThreads, Threads, Timestamp, Wait, WatermarkStrategy,
 };
 use flott_operators::window_aggregate::WindowAggregateConfig;
 use flott_plan::{ExecutionGraph, HostId, NodeKind, Partitioning};
-use flott_runtime::local::{JobControl, JobOptions, control};
+use flott_runtime::local::{JobControl, JobMetrics, JobOptions, control};
 use flott_runtime::mailbox::TaskCommand;
 use flott_runtime::master::{Attempt, JobEnd, Note};
 use flott_runtime::network::handshake::PROTOCOL_VERSION;
 use flott_runtime::network::{Hello, Network, NetworkOptions};
 use flott_runtime::processes::{
-    self, FromHost, ProcessLimits, Processes, SEAT_VARIABLE, Seat, ToHost, attempt_token, run_worker,
+    self, FromHost, Messages, ProcessLimits, Processes, SEAT_VARIABLE, Seat, ToHost, attempt_token, run_worker,
 };
 use flott_runtime::task::TaskEvent;
 use flott_testing::jobs::{Graph, registry};
@@ -97,6 +100,44 @@ impl SourceReader for GatedReader {
     }
 }
 
+/// Passes rows on; its state is so many bytes, which must come back as they were.
+struct Heavy(usize);
+
+const WEIGHT: &str = "weight";
+
+impl Operator for Heavy {
+    fn open(&mut self, ctx: &mut Context<'_>) -> Result<()> {
+        let restored = ctx.operator_state().get(WEIGHT);
+        if restored.iter().all(|bytes| *bytes == weight(self.0)) {
+            Ok(())
+        } else {
+            Err(Error::internal("it is spoilt"))
+        }
+    }
+
+    fn process(&mut self, _: InputId, batch: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
+        ctx.emit(batch);
+        Ok(Progress::Done)
+    }
+
+    fn flush(&mut self, ctx: &mut Context<'_>) -> Result<()> {
+        ctx.operator_state().put(WEIGHT, Redistribution::Split, vec![weight(self.0)]);
+        Ok(())
+    }
+}
+
+fn weight(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+fn heavy(bytes: usize) -> Option<Spec> {
+    Some(Spec::new("heavy", &bytes).unwrap())
+}
+
+fn picky() -> Option<Spec> {
+    Some(Spec::new("picky", &()).unwrap())
+}
+
 /// Fails at the amount 49, which is there: 7 × 7.
 struct Picky;
 
@@ -125,11 +166,13 @@ fn all() -> Registry {
     );
     registry
         .add_operator("picky", Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Picky) as Box<dyn Operator>)));
+    let heavy = |spec: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> { Ok(Box::new(Heavy(spec.read()?))) };
+    registry.add_operator("heavy", Arc::new(heavy));
     registry
 }
 
-/// Source, perhaps the picky operator, window sums by key, files.
-fn job(folder: &Path, options: &[(&str, &str)], picky: bool) -> Graph {
+/// Source, perhaps an operator that passes rows on, window sums by key, files.
+fn job(folder: &Path, options: &[(&str, &str)], passing: Option<Spec>) -> Graph {
     let fields = ["k", "t", "v"].map(|name| Field::new(name, DataType::Int64, false));
     let schema = Arc::new(Schema::new(fields.to_vec()));
     let rows = input();
@@ -141,9 +184,9 @@ fn job(folder: &Path, options: &[(&str, &str)], picky: bool) -> Graph {
     let rows = CollectionConfig::new(&schema, &[batch], 5).unwrap();
     let spec = Spec::new("gated", &(rows, folder.join("gate"))).unwrap();
     let mut rows = graph.add("source", NodeKind::Source { spec, watermarks: Some(strategy) }, &[], schema.clone());
-    if picky {
-        let spec = Spec::new("picky", &()).unwrap();
-        rows = graph.add("picky", NodeKind::Operator(spec), &[(rows, Partitioning::Rebalance)], schema.clone());
+    if let Some(spec) = passing {
+        let uid = spec.factory.clone();
+        rows = graph.add(&uid, NodeKind::Operator(spec), &[(rows, Partitioning::Rebalance)], schema.clone());
     }
     let aggregates = json!([{"function": "count"}, {"function": "sum", "column": 2}]);
     let config = json!({"size_ms": WINDOW_MS, "aggregates": aggregates});
@@ -198,6 +241,7 @@ struct Ran {
     latest: Option<Manifest>,
     notes: Vec<Note>,
     folder: PathBuf,
+    metrics: JobMetrics,
 }
 
 fn run(
@@ -208,10 +252,24 @@ fn run(
     mut steer: impl FnMut(&JobControl, &Note) + Send + 'static,
     begin: impl FnOnce(&JobControl),
 ) -> Ran {
+    watch(graph, folder, mode, from, move |control, note, _| steer(control, note), begin)
+}
+
+/// As [`run`]; `steer` sees the job's counters.
+fn watch(
+    graph: ExecutionGraph,
+    folder: &Path,
+    mode: &'static str,
+    from: Option<Manifest>,
+    mut steer: impl FnMut(&JobControl, &Note, &JobMetrics) + Send + 'static,
+    begin: impl FnOnce(&JobControl),
+) -> Ran {
     let (control, events) = control();
     let store = InMemory::default();
     let (notes, steering) = (Arc::new(Mutex::new(Vec::new())), control.clone());
     let heard = Arc::clone(&notes);
+    let metrics = Arc::new(Mutex::new(JobMetrics::default()));
+    let seen = Arc::clone(&metrics);
     let options = JobOptions {
         clock: Arc::new(SystemClock::default()),
         threads: Arc::new(SystemThreads) as Arc<dyn Threads>,
@@ -222,7 +280,7 @@ fn run(
         seed: 1,
         notes: Box::new(move |note| {
             heard.lock().unwrap().push(note.clone());
-            steer(&steering, note);
+            steer(&steering, note, &seen.lock().unwrap().clone());
         }),
     };
     let place = folder.to_owned();
@@ -233,12 +291,23 @@ fn run(
     };
     begin(&control);
     let start_ms = if mode == "absent" { 1 } else { 30_000 };
-    let limits = ProcessLimits { start_ms, last_words_bytes: 100, ..ProcessLimits::default() };
+    let message_bytes = if mode == "small" { 1 << 20 } else { 1 << 30 };
+    let limits =
+        ProcessLimits { start_ms, message_bytes, counters_ms: 1, last_words_bytes: 100, ..ProcessLimits::default() };
     let processes = Processes { launcher: Arc::new(launcher), token: "job 7".into(), limits };
-    let end = processes::run(graph, &all(), options, &events, &control, |_| (), processes);
+    let end = processes::run(
+        graph,
+        &all(),
+        options,
+        &events,
+        &control,
+        |all| *metrics.lock().unwrap() = all.clone(),
+        processes,
+    );
     let latest = store.latest().unwrap().manifest.map(|(_, manifest)| manifest);
     let notes = notes.lock().unwrap().clone();
-    Ran { end, latest, notes, folder: folder.to_owned() }
+    let metrics = metrics.lock().unwrap().clone();
+    Ran { end, latest, notes, folder: folder.to_owned(), metrics }
 }
 
 fn this_binary(folder: &Path, mode: &str) -> Command {
@@ -296,8 +365,9 @@ fn desert(seat: &Seat) -> i32 {
     let hello = |token: String| Hello { host: seat.host, token };
     let master = network.connect(seat.address, hello(seat.token.clone())).unwrap();
     let (order, orders) = std::sync::mpsc::channel();
+    let master = Messages::new(master, 1 << 30);
     master.start(move |bytes| order.send(ToHost::decode(&bytes).unwrap()).unwrap(), |_| ()).unwrap();
-    let say = |message: FromHost| master.send_control(message.encode().unwrap()).unwrap();
+    let say = |message: FromHost| master.send(message.encode().unwrap()).unwrap();
     let mut attempt = Attempt(0);
     for order in orders {
         match order {
@@ -319,7 +389,7 @@ fn desert(seat: &Seat) -> i32 {
 
 /// A master that vanishes in the middle of its job.
 fn orphaning_master(folder: &Path) {
-    let graph = spread(&job(folder, &[("parallelism.default", "3"), CHECKPOINTS], false), 3);
+    let graph = spread(&job(folder, &[("parallelism.default", "3"), CHECKPOINTS], None), 3);
     run(
         graph,
         folder,
@@ -355,7 +425,7 @@ fn processes_give_what_a_loop_gives() {
         let folder = tempfile::tempdir().unwrap();
         open(folder.path());
         let options = [("parallelism.default", parallelism), ("pipeline.operator-chaining.enabled", chaining)];
-        let graph = spread(&job(folder.path(), &options, false), hosts);
+        let graph = spread(&job(folder.path(), &options, None), hosts);
         let ran = run(graph, folder.path(), "", None, |_, _| (), |_| ());
         assert_eq!(ran.end, Ok(JobEnd::Finished), "parallelism {parallelism} in {hosts} processes");
         assert_eq!(written(&ran.folder), expected(), "parallelism {parallelism} in {hosts} processes");
@@ -373,7 +443,7 @@ fn stop_and_restore_at_another_parallelism_and_number_of_processes() {
         // Not chained differently at another parallelism: rows in flight need their edge.
         let graph = |(parallelism, hosts)| {
             let options = [("parallelism.default", parallelism), CHECKPOINTS, unaligned];
-            spread(&job(folder.path(), &options, false), hosts)
+            spread(&job(folder.path(), &options, None), hosts)
         };
         let stop = |control: &JobControl, note: &Note| {
             if completed(note) {
@@ -445,7 +515,7 @@ fn sql_gives_the_same_in_processes_and_restored_at_another_parallelism() {
 fn a_killed_worker_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let options = [&[("parallelism.default", "3"), CHECKPOINTS], &RESTARTS[..]].concat();
-    let graph = spread(&job(folder.path(), &options, false), 3);
+    let graph = spread(&job(folder.path(), &options, None), 3);
     let place = folder.path().to_owned();
     let mut killed = None;
     let steer = move |_: &JobControl, note: &Note| {
@@ -478,7 +548,7 @@ fn a_killed_worker_costs_nothing() {
 fn errors_arrive_whole() {
     let folder = tempfile::tempdir().unwrap();
     // The picky operator is vertex 1: its task 0 is in process 1.
-    let graph = spread(&job(folder.path(), &[], true), 2);
+    let graph = spread(&job(folder.path(), &[], picky()), 2);
     let ran = run(graph, folder.path(), "", None, |_, _| (), |_| ());
     let error = ran.end.unwrap_err();
     // 7 * 7 % 20.
@@ -490,7 +560,7 @@ fn errors_arrive_whole() {
 #[test]
 fn a_connection_that_breaks_between_living_processes_fails_the_tasks_on_it() {
     let folder = tempfile::tempdir().unwrap();
-    let graph = spread(&job(folder.path(), &[], false), 2);
+    let graph = spread(&job(folder.path(), &[], None), 2);
     let error = run(graph, folder.path(), "deserter", None, |_, _| (), |_| ()).end.unwrap_err();
     // How it broke is the system's: an end, a reset where bytes were left unread, or a write that failed.
     assert!(error.message().contains("the connection "), "{error}");
@@ -501,7 +571,7 @@ fn a_connection_that_breaks_between_living_processes_fails_the_tasks_on_it() {
 #[test]
 fn what_cannot_be_made_in_a_worker_is_told_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let mut graph = spread(&job(folder.path(), &[], true), 2);
+    let mut graph = spread(&job(folder.path(), &[], picky()), 2);
     let spec = Spec::new("pickky", &()).unwrap();
     graph.job.vertices[1].chain[0].node.kind = NodeKind::Operator(spec);
     let ran = run(graph, folder.path(), "", None, |_, _| (), |_| ());
@@ -527,7 +597,7 @@ fn workers_that_do_not_come() {
         ("version", ErrorDomain::User, version),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let graph = spread(&job(folder.path(), &[], false), 2);
+        let graph = spread(&job(folder.path(), &[], None), 2);
         let ran = run(graph, folder.path(), mode, None, |_, _| (), |_| ());
         let error = ran.end.unwrap_err();
         assert_eq!((error.domain(), error.message()), (domain, &*message));
@@ -538,7 +608,7 @@ fn workers_that_do_not_come() {
 #[test]
 fn cancel_leaves_no_process() {
     let folder = tempfile::tempdir().unwrap();
-    let graph = spread(&job(folder.path(), &[("parallelism.default", "3"), CHECKPOINTS], false), 3);
+    let graph = spread(&job(folder.path(), &[("parallelism.default", "3"), CHECKPOINTS], None), 3);
     let cancel = |control: &JobControl, note: &Note| {
         if completed(note) {
             control.cancel();
@@ -548,7 +618,7 @@ fn cancel_leaves_no_process() {
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
     assert!(gone(&pid(folder.path(), 1)) && gone(&pid(folder.path(), 2)));
     // At once: workers may not even have begun.
-    let graph = spread(&job(folder.path(), &[], false), 3);
+    let graph = spread(&job(folder.path(), &[], None), 3);
     let ran = run(graph, folder.path(), "absent", None, |_, _| (), JobControl::cancel);
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
 }

@@ -1,4 +1,5 @@
-//! Random jobs run in every way: results do not depend on batches, parallelism, chaining, schedules, cuts or failures.
+//! Random jobs run in every way: results do not depend on batches, parallelism, chaining, processes, schedules, cuts or
+//! failures.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::graphs::{Job, job};
-use super::row::simulation;
+use super::row::{hosts, simulation};
 
 /// Random options: what must not matter.
 fn options(random: &mut SmallRng) -> Vec<(&'static str, String)> {
@@ -40,10 +41,16 @@ fn slow(job: &Job, random: &mut SmallRng) -> BTreeMap<TaskId, u32> {
     (0..2).map(|_| (tasks[random.random_range(0..tasks.len())].0, random.random_range(2..60))).collect()
 }
 
+/// Runs a job in as many processes as its seed says.
 fn simulated(job: &Job, simulation: Simulation) -> Run {
+    let hosts = hosts(simulation.seed);
+    simulated_in(hosts, job, simulation)
+}
+
+fn simulated_in(hosts: u32, job: &Job, simulation: Simulation) -> Run {
     let seed = simulation.seed;
-    let ran = simulate(&Arc::new(job.graph.tasks(1).unwrap()), &job.registry, simulation);
-    ran.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", job.graph.0.explain()))
+    let ran = simulate(&Arc::new(job.graph.tasks(hosts).unwrap()), &job.registry, simulation);
+    ran.unwrap_or_else(|error| panic!("seed {seed}, {hosts} hosts: {error}\n{}", job.graph.0.explain()))
 }
 
 #[test]
@@ -87,6 +94,16 @@ pub(crate) fn in_flight(manifest: &Manifest) -> usize {
 /// A run in which no commit works, with a checkpoint in the middle; then one from that checkpoint, with other tasks.
 /// The bytes that were in flight at the cut.
 fn cut_and_restored(seed: u64, kind: CheckpointKind, unaligned: bool, timeout: bool) -> Option<usize> {
+    cut_and_restored_in([hosts(seed), hosts(seed + 1000)], seed, kind, unaligned, timeout)
+}
+
+fn cut_and_restored_in(
+    hosts: [u32; 2],
+    seed: u64,
+    kind: CheckpointKind,
+    unaligned: bool,
+    timeout: bool,
+) -> Option<usize> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut with = options(&mut random);
     let checkpoints = [
@@ -100,7 +117,7 @@ fn cut_and_restored(seed: u64, kind: CheckpointKind, unaligned: bool, timeout: b
     let mut simulation_of_first = simulation(seed, &store);
     simulation_of_first.trigger = Some((random.random_range(1..1500), kind));
     simulation_of_first.slow = slow(&first, &mut random);
-    let ran = simulated(&first, simulation_of_first);
+    let ran = simulated_in(hosts[0], &first, simulation_of_first);
     let from = store.latest().unwrap().manifest.map(|(_, manifest)| manifest);
     if from.is_none() {
         assert!(ran.end.is_err() || first.sinks.iter().all(|sink| sink.rows().unwrap().is_empty()), "seed {seed}");
@@ -119,7 +136,7 @@ fn cut_and_restored(seed: u64, kind: CheckpointKind, unaligned: bool, timeout: b
     let mut simulation_of_second = simulation(seed + 1000, &store);
     simulation_of_second.from = from;
     simulation_of_second.slow = slow(&second, &mut random);
-    let ran = simulated(&second, simulation_of_second);
+    let ran = simulated_in(hosts[1], &second, simulation_of_second);
     assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}\n{}", second.graph.0.explain());
     second.check(&format!("seed {seed}\n{}", second.graph.0.explain()));
     bytes
@@ -162,7 +179,7 @@ fn finished_tasks_that_are_sent_rows_again_are_alive() {
     for (seed, unaligned, timeout) in
         [(1165, false, false), (3219, true, false), (4533, true, false), (4297, true, true), (4533, true, true)]
     {
-        cut_and_restored(seed, CheckpointKind::Checkpoint, unaligned, timeout);
+        cut_and_restored_in([1, 1], seed, CheckpointKind::Checkpoint, unaligned, timeout);
     }
 }
 

@@ -2,18 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, SchemaRef};
-use flott_checkpoint::InMemory;
+use flott_checkpoint::{CheckpointStore, InMemory, Latest, Location, Manifest};
 use flott_connectors::collection::CollectionConfig;
-use flott_core::{Batch, Spec, schema_of};
+use flott_core::{Batch, Result, Spec, schema_of};
 use flott_runtime::simulator::Simulation;
-use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 /// Key, event time, value.
 pub(crate) type Row = (i64, i64, i64);
@@ -64,6 +64,12 @@ pub(crate) fn source(rows: &[Row], splits: u32) -> Spec {
     CollectionConfig::new(&schema(), &[batch(rows).columns().clone()], splits).unwrap().spec().unwrap()
 }
 
+/// Processes of a simulated run.
+pub(crate) fn hosts(seed: u64) -> u32 {
+    // Not drawn with anything else of the seed, so that it depends on nothing else.
+    SmallRng::seed_from_u64(seed ^ 0x405).random_range(1..=3)
+}
+
 /// A simulated run without anything special.
 pub(crate) fn simulation(seed: u64, store: &InMemory) -> Simulation {
     Simulation {
@@ -74,5 +80,30 @@ pub(crate) fn simulation(seed: u64, store: &InMemory) -> Simulation {
         failures_per_million: 0,
         slow: BTreeMap::new(),
         max_steps: 3_000_000,
+    }
+}
+
+/// A store that remembers all that was ever written; the oldest is the first.
+#[derive(Clone, Default)]
+pub(crate) struct Recorded(InMemory, Arc<Mutex<Vec<Manifest>>>);
+
+impl Recorded {
+    pub(crate) fn manifests(&self) -> Vec<Manifest> {
+        self.1.lock().unwrap().clone()
+    }
+}
+
+impl CheckpointStore for Recorded {
+    fn write(&mut self, manifest: &Manifest) -> Result<Location> {
+        self.1.lock().unwrap().push(manifest.clone());
+        self.0.write(manifest)
+    }
+
+    fn latest(&self) -> Result<Latest> {
+        self.0.latest()
+    }
+
+    fn read(&self, location: &Location) -> Result<Manifest> {
+        self.0.read(location)
     }
 }

@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flott_checkpoint::InMemory;
-use flott_connectors::collection::CollectSink;
-use flott_core::{Batch, Config, Error, Registry, Result, Spec};
+use flott_connectors::collect::Collected;
+use flott_core::{Batch, Config, Error, Registry, Result};
 use flott_plan::ExecutionGraph;
 use flott_runtime::simulator::{Simulation, simulate};
 use flott_sql::{Planned, PlannedJob, SqlEnvironment};
 use flott_testing::jobs::{Graph, registry};
 
-/// The job of the last statement of a script; a SELECT's rows go to the sink `sink`.
+/// The job of the last statement of a script; a SELECT's rows are collected.
 pub(super) fn planned(script: &str, options: &[(&str, &str)]) -> Result<PlannedJob> {
     let mut config = Config::default();
     options.iter().try_for_each(|(key, value)| config.set(key, value))?;
-    let mut sql = SqlEnvironment::new(config).with_select_sink(Spec::new("sink", &())?);
+    let mut sql = SqlEnvironment::new(config).with_select_sink(Collected::spec()?);
     match sql.execute(script)?.pop() {
         Some(Planned::Job(job)) => Ok(job),
         other => Err(Error::internal(format!("no job: {other:?}"))),
@@ -50,8 +50,8 @@ fn run_with(job: &PlannedJob, registry: &Registry) -> Result<()> {
 
 /// The rows of a SELECT.
 fn run_select(job: &PlannedJob) -> Result<Vec<Batch>> {
-    let (mut registry, sink) = (registry(), CollectSink::default());
-    sink.register(&mut registry, "sink");
+    let (mut registry, collected) = (registry(), Collected::default());
+    collected.register(&mut registry);
     run_with(job, &registry)?;
-    Ok(sink.batches().into_iter().map(|(_, batch)| batch).collect())
+    Ok(collected.take())
 }

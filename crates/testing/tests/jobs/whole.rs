@@ -13,10 +13,12 @@ use flott_operators::expr::{BinaryOp, Expr, Scalar};
 use flott_operators::window_aggregate::WindowAggregateConfig;
 use flott_plan::{NodeKind, Partitioning, TaskId, VertexId};
 use flott_runtime::master::{JobEnd, Note};
-use flott_runtime::simulator::{Simulation, simulate};
+use flott_runtime::simulator::simulate;
 use flott_testing::jobs::{CommittingSink, Graph, registry, run};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+use super::row::{hosts, simulation};
 
 const BEHIND_MS: i64 = 40;
 const WINDOW_MS: i64 = 100;
@@ -112,18 +114,6 @@ fn threads_give_what_a_loop_gives() {
     }
 }
 
-fn simulation(seed: u64, store: &InMemory) -> Simulation {
-    Simulation {
-        seed,
-        store: Box::new(store.clone()),
-        from: None,
-        trigger: None,
-        failures_per_million: 0,
-        slow: BTreeMap::new(),
-        max_steps: 2_000_000,
-    }
-}
-
 /// Random options from a seed: what must not matter.
 fn options(random: &mut SmallRng) -> Vec<(&'static str, String)> {
     vec![
@@ -148,7 +138,7 @@ fn schedules_do_not_matter() {
         sink.register(&mut registry, "sink");
         let mut simulation = simulation(seed, &InMemory::default());
         simulation.slow.insert(TaskId { vertex: VertexId(random.random_range(0..3)), index: 0 }, 20);
-        let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, simulation).unwrap();
+        let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), &registry, simulation).unwrap();
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
         assert_eq!(sink.rows().unwrap(), expected(&rows), "seed {seed}");
     }
@@ -167,7 +157,7 @@ fn stopped_and_restored(seed: u64, unaligned: bool) {
     let store = InMemory::default();
     let mut first = simulation(seed, &store);
     first.trigger = Some((random.random_range(1..300), CheckpointKind::Stop));
-    let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, first).unwrap();
+    let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), &registry, first).unwrap();
     let from: Option<Manifest> = match ran.end {
         Ok(JobEnd::Stopped(_)) => store.latest().unwrap().manifest.map(|(_, manifest)| manifest),
         Ok(JobEnd::Finished) => None,
@@ -183,7 +173,7 @@ fn stopped_and_restored(seed: u64, unaligned: bool) {
     let graph = job(&rows, splits, &as_refs(&with)).unwrap();
     let mut second = simulation(seed + 1000, &store);
     second.from = Some(from);
-    let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, second).unwrap();
+    let ran = simulate(&Arc::new(graph.tasks(hosts(seed + 1000)).unwrap()), &registry, second).unwrap();
     assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
     assert_eq!(sink.rows().unwrap(), expected(&rows), "seed {seed}");
 }
@@ -219,7 +209,7 @@ fn failures_lose_nothing_and_double_nothing() {
         let graph = job(&rows, random.random_range(1..6), &as_refs(&with)).unwrap();
         let mut simulation = simulation(seed, &InMemory::default());
         simulation.failures_per_million = 3000;
-        let ran = simulate(&Arc::new(graph.tasks(1).unwrap()), &registry, simulation).unwrap();
+        let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), &registry, simulation).unwrap();
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}: {:?}", ran.notes);
         assert_eq!(sink.rows().unwrap(), expected(&rows), "seed {seed}");
         restarts += ran.notes.iter().filter(|note| matches!(note, Note::Restarting(..))).count();

@@ -47,7 +47,14 @@ fn files_that_are_not_what_was_declared() {
             "cannot read: No such file or directory (os error 2) (file FOLDER/t.csv, operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]))"
         ],
     );
-    check(Some(""), COLUMNS, INSERT, &expect!["no error"]);
+    check(
+        Some(""),
+        COLUMNS,
+        INSERT,
+        &expect![
+            "expected rows with the columns a, ts, c, found an empty file (file FOLDER/t.csv, operator TableSourceScan(table=[t], fields=[a, ts, c], watermark=[ts]))"
+        ],
+    );
     check(Some("\n\n"), COLUMNS, INSERT, &expect!["no error"]);
     check(
         Some(&format!("{ROW}2,2026-01-01 00:00:01\n")),

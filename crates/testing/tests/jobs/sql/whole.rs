@@ -9,10 +9,10 @@ use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArra
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use expect_test::expect;
 use flott_checkpoint::{CheckpointStore, InMemory};
-use flott_connectors::blackhole;
 use flott_connectors::collection::CollectionConfig;
 use flott_connectors::files::{FilesSinkConfig, FilesSourceConfig, SinkFormat, SourceFormat};
 use flott_connectors::print::PrintConfig;
+use flott_connectors::{blackhole, collect};
 use flott_core::config::OBJECT_CHAINING;
 use flott_core::{CheckpointKind, Config, Spec};
 use flott_plan::{NodeKind, TaskId, VertexId};
@@ -210,7 +210,7 @@ fn with_options(options: &[(&'static str, &'static str)]) -> Vec<(&'static str, 
 /// Runs on threads; the committed rows.
 fn on_threads(job: &PlannedJob) -> Vec<String> {
     let (mut registry, sink) = (registry(), CommittingSink::default());
-    sink.register(&mut registry, "sink");
+    sink.register(&mut registry, collect::NAME);
     let ran = run(&Graph(job.graph.clone()), &registry, None, |_, _| (), |_| ()).unwrap();
     assert_eq!(ran.end, Ok(JobEnd::Finished));
     sink.rows().unwrap()
@@ -276,7 +276,7 @@ fn stop_and_restore_at_another_parallelism() {
         };
         let script = format!("{table}{query}");
         let (mut registry, sink) = (registry(), CommittingSink::default());
-        sink.register(&mut registry, "sink");
+        sink.register(&mut registry, collect::NAME);
         let store = InMemory::default();
         let chaining = random.random_bool(0.5);
         for part in 0..3 {
@@ -315,7 +315,7 @@ fn failures_lose_nothing_and_double_nothing() {
         ]);
         let job = plan_with(&format!("{}{query}", collection_table(&rows, 3)), &options);
         let (mut registry, sink) = (registry(), CommittingSink::default());
-        sink.register(&mut registry, "sink");
+        sink.register(&mut registry, collect::NAME);
         let mut simulation = simulation(seed, &InMemory::default());
         simulation.failures_per_million = 3_000;
         let ran = simulate(&tasks(&job).unwrap(), &registry, simulation).unwrap();
