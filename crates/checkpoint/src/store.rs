@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flott_core::config::RECOVERY_PATH;
 use flott_core::{CheckpointId, CheckpointKind, Error, Result};
 
 use crate::{HEADER_BYTES, Header, Manifest};
@@ -29,12 +30,28 @@ impl std::fmt::Display for Location {
 pub struct Latest {
     /// The newest checkpoint that can be read.
     pub manifest: Option<(Location, Manifest)>,
-    /// Those met on the way that cannot be read, and why; for the user to see.
-    pub broken: Vec<Error>,
+    /// Those met on the way that cannot be read, and why.
+    pub broken: Vec<(CheckpointId, Error)>,
     /// The highest id that was ever given out here: ids go on above it.
     pub highest: Option<CheckpointId>,
     /// The highest generation seen: the next owner takes a higher one.
     pub generation: u64,
+}
+
+impl Latest {
+    /// Refuses to go on from checkpoint `id`, or from the very beginning, where a newer one is there that cannot be
+    /// read: what was committed with that one would be committed again.
+    pub fn check_nothing_newer_is_broken(&self, id: Option<CheckpointId>) -> Result<()> {
+        let newer = self.broken.iter().filter(|(broken, _)| Some(*broken) > id);
+        match newer.max_by_key(|(broken, _)| *broken) {
+            Some((_, error)) => Err(error.clone().explain(format_args!(
+                "it is the newest checkpoint, and from an older one what was committed since would be committed \
+                 again: to do so all the same, name one in {}",
+                RECOVERY_PATH.key
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Keeps the checkpoints of one job.
@@ -56,22 +73,22 @@ type Found = (CheckpointId, Location, Result<Header>);
 fn newest(found: Vec<Found>, read: impl Fn(&Location) -> Result<Manifest>) -> Latest {
     let mut latest = Latest { highest: found.iter().map(|(id, ..)| *id).max(), ..Latest::default() };
     let mut readable = Vec::new();
-    for (_, location, header) in found {
+    for (id, location, header) in found {
         match header {
             Ok(header) => readable.push((header.generation, header.checkpoint, header.kind, location)),
-            Err(error) => latest.broken.push(error),
+            Err(error) => latest.broken.push((id, error)),
         }
     }
     latest.generation = readable.iter().map(|(generation, ..)| *generation).max().unwrap_or(0);
     readable.retain(|(.., kind, _)| *kind != CheckpointKind::Savepoint);
     readable.sort_by_key(|(generation, id, ..)| std::cmp::Reverse((*generation, *id)));
-    for (.., location) in readable {
+    for (_, id, _, location) in readable {
         match read(&location) {
             Ok(manifest) => {
                 latest.manifest = Some((location, manifest));
                 break;
             }
-            Err(error) => latest.broken.push(error),
+            Err(error) => latest.broken.push((id, error)),
         }
     }
     latest

@@ -14,9 +14,13 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, SchemaBuilder};
 use flott_core::{
     Batch, Committable, Committer, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec,
+    StoredForm,
 };
 
-use crate::encoding::{decode, encode};
+/// A committable: what [`HEADER`] says.
+const ROWS: StoredForm = StoredForm::new("collected rows", 1);
+/// A writer's entry.
+const NEXT: StoredForm = StoredForm::new("the number of the next committable", 1);
 
 /// The name of the sink in the registry.
 pub const NAME: &str = "collect";
@@ -57,7 +61,7 @@ impl Collected {
 
 impl Sink for Collected {
     fn writer(&self, info: &Arc<OperatorInfo>, restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
-        let counters = restored.iter().map(|entry| decode("the number of the next committable", entry));
+        let counters = restored.iter().map(|entry| NEXT.decode(entry));
         let next = counters.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
         Ok(Box::new(Writer { task: (info.parallelism, info.index), next, batches: Vec::new() }))
     }
@@ -67,7 +71,7 @@ impl Sink for Collected {
     }
 }
 
-/// A committable begins with the writer's parallelism and task (u32 each) and a counter (u64), little-endian, by which
+/// Behind its version a committable begins with the writer's parallelism and task (u32 each) and a counter (u64), little-endian, by which
 /// it is known again; then an Arrow IPC stream, whose last column is the kinds of the rows.
 const HEADER: usize = 16;
 
@@ -86,7 +90,7 @@ impl SinkWriter for Writer {
     fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
         let batches = std::mem::take(&mut self.batches);
         let Some(first) = batches.first() else { return Ok(Vec::new()) };
-        let mut bytes = Vec::with_capacity(HEADER);
+        let mut bytes = ROWS.begin();
         bytes.extend(self.task.0.to_le_bytes());
         bytes.extend(self.task.1.to_le_bytes());
         bytes.extend(self.next.to_le_bytes());
@@ -99,7 +103,7 @@ impl SinkWriter for Writer {
     }
 
     fn snapshot(&mut self) -> Result<Vec<Vec<u8>>> {
-        Ok(vec![encode(&self.next)?])
+        Ok(vec![NEXT.encode(&self.next)?])
     }
 }
 
@@ -107,8 +111,9 @@ impl Committer for Collected {
     fn commit(&mut self, committables: &[Committable]) -> Result<()> {
         let mut store = self.store();
         for Committable(bytes) in committables {
+            let body = ROWS.body(bytes)?;
             let (header, rows) =
-                bytes.split_at_checked(HEADER).ok_or_else(|| Error::internal("collected rows without a header"))?;
+                body.split_at_checked(HEADER).ok_or_else(|| Error::internal("collected rows without a header"))?;
             if !store.committed.insert(header.to_vec()) {
                 continue;
             }

@@ -7,7 +7,6 @@
 pub mod blackhole;
 pub mod collect;
 pub mod collection;
-mod encoding;
 pub mod files;
 pub mod print;
 mod ranges;

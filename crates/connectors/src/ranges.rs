@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use flott_core::{Batch, ReaderContext, Result, SourceEvent, SourceReader, Split, Wait};
+use flott_core::{Batch, ReaderContext, Result, SourceEvent, SourceReader, Split, StoredForm, Wait};
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{decode, encode};
+/// A [`Range`].
+const POSITION: StoredForm = StoredForm::new("the position of a range of rows", 1);
 
 /// Rows `next..end` are to be given out.
 #[derive(Serialize, Deserialize)]
@@ -23,7 +24,7 @@ pub(crate) fn split_range(rows: u64, parts: u32) -> Result<Vec<Split>> {
         .map(|i| (bound(i), bound(i + 1)))
         .filter(|(start, end)| start < end)
         .map(|(start, end)| {
-            let position = encode(&Range { next: start, end })?;
+            let position = POSITION.encode(&Range { next: start, end })?;
             Ok(Split { id: format!("rows {start}..{end}").into(), position })
         })
         .collect()
@@ -50,7 +51,7 @@ impl<F> RangeReader<F> {
 
 impl<F: FnMut(u64, usize) -> Result<Batch> + Send> SourceReader for RangeReader<F> {
     fn add_split(&mut self, split: Split) -> Result<()> {
-        let range = decode("the position of a split", &split.position)?;
+        let range = POSITION.decode(&split.position)?;
         self.splits.push(Active { id: split.id, range, paused: false });
         Ok(())
     }
@@ -81,6 +82,6 @@ impl<F: FnMut(u64, usize) -> Result<Batch> + Send> SourceReader for RangeReader<
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
         let splits = self.splits.iter();
-        splits.map(|split| Ok(Split { id: split.id.clone(), position: encode(&split.range)? })).collect()
+        splits.map(|split| Ok(Split { id: split.id.clone(), position: POSITION.encode(&split.range)? })).collect()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use flott_core::{NextSplit, Result, Split, SplitEnumerator};
+use flott_core::{NextSplit, Result, Split, SplitEnumerator, StoredForm};
 
-use crate::encoding::{decode, encode};
+/// The list; a split's position has the version of its source.
+const LEFT: StoredForm = StoredForm::new("the splits that are left", 1);
 
 /// Deals out splits in order, each to the first reader that asks.
 pub(crate) struct PendingSplits(VecDeque<Split>);
@@ -15,7 +16,7 @@ impl PendingSplits {
     }
 
     pub(crate) fn restore(bytes: &[u8]) -> Result<Self> {
-        decode("the splits that are left", bytes).map(Self)
+        LEFT.decode(bytes).map(Self)
     }
 }
 
@@ -25,6 +26,6 @@ impl SplitEnumerator for PendingSplits {
     }
 
     fn snapshot(&self) -> Result<Vec<u8>> {
-        encode(&self.0)
+        LEFT.encode(&self.0)
     }
 }

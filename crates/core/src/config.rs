@@ -56,6 +56,7 @@ options! {
     STATE_BACKEND: String = "state.backend.type", "hashmap", "where keyed state lives";
     CHECKPOINT_INTERVAL: Millis = "execution.checkpointing.interval", "0 ms", "time between checkpoints; 0: none";
     CHECKPOINT_DIR: String = "execution.checkpointing.dir", "", "the directory of checkpoints";
+    RECOVERY_PATH: String = "execution.state-recovery.path", "", "the checkpoint or savepoint to begin with: its directory or its file; empty: none, or the newest where a job is resumed";
     UNALIGNED: bool = "execution.checkpointing.unaligned.enabled", "false", "let barriers overtake rows";
     ALIGNED_TIMEOUT: Millis = "execution.checkpointing.aligned-checkpoint-timeout", "0 ms", "how long a barrier waits before it overtakes";
     CHECKPOINT_MODE: String = "execution.checkpointing.mode", "EXACTLY_ONCE", "EXACTLY_ONCE or AT_LEAST_ONCE";

@@ -88,6 +88,13 @@ impl Error {
         self
     }
 
+    /// Adds to the message what the reader of it should know or do.
+    #[must_use]
+    pub fn explain(mut self, more: impl fmt::Display) -> Self {
+        self.0.message = format!("{}; {more}", self.0.message);
+        self
+    }
+
     /// Marks an external error as one that trying again will not mend.
     #[must_use]
     pub fn final_(mut self) -> Self {

@@ -26,6 +26,7 @@ mod sink;
 mod source;
 pub mod state;
 mod time;
+mod versioned;
 mod watermark;
 
 pub use batch::{Batch, RowKind, schema_of};
@@ -46,4 +47,5 @@ pub use sink::{Committable, Committer, Sink, SinkWriter};
 pub use source::{NextSplit, ReaderContext, Source, SourceEvent, SourceReader, Split, SplitEnumerator, Wait};
 pub use state::{KeyedState, Namespace, Namespaces, Slot, StateBackend};
 pub use time::{Clock, ManualClock, Timestamp};
+pub use versioned::StoredForm;
 pub use watermark::WatermarkStrategy;

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Batch, Clock, OperatorInfo, Result, Timestamp, Wait};
 
-/// A promise to make something visible, complete in itself: any process can keep it.
+/// A promise to make something visible, complete in itself: any process, wherever it runs, can keep it. Its bytes are
+/// in the sink's own stable encoding; [`crate::StoredForm`] is there for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committable(pub Vec<u8>);
 

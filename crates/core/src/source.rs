@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, CheckpointId, Clock, OperatorInfo, Result, Timestamp};
+use crate::{Batch, CheckpointId, Clock, Error, OperatorInfo, Result, Timestamp};
 
 /// A part of a source that is read in order by one reader at a time: a file or a piece of one, a partition.
 ///
@@ -17,7 +17,8 @@ use crate::{Batch, CheckpointId, Clock, OperatorInfo, Result, Timestamp};
 pub struct Split {
     /// Names the split within its source, for people and for watermarks.
     pub id: Arc<str>,
-    /// Where to go on, in the source's own stable encoding.
+    /// Where to go on, in the source's own stable encoding; [`crate::StoredForm`] is there for it. Nothing in it may
+    /// depend on where the job runs, such as a working directory.
     pub position: Vec<u8>,
 }
 
@@ -90,6 +91,11 @@ pub trait SourceReader: Send {
 
     /// Bounded work: a batch, or why there is none.
     fn next_batch(&mut self, ctx: &ReaderContext<'_>) -> Result<SourceEvent>;
+
+    /// Says where a row of the last batch was read from (file and line, an offset), in an error about that row.
+    fn at_row(&self, error: Error, row: usize) -> Error {
+        error.at("row of the batch", row)
+    }
 
     /// Stops or resumes reading a split (watermark alignment). A reader with only paused splits answers `Wait`.
     fn pause(&mut self, _split: &str, _paused: bool) {}

@@ -6,9 +6,14 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flott_core::{Batch, Committable, Committer, Error, OperatorInfo, Result, Sink, SinkWriter};
+use flott_core::{Batch, Committable, Committer, Error, OperatorInfo, Result, Sink, SinkWriter, StoredForm};
 
 use crate::record::{Record, RecordReader};
+
+/// A committable: what [`HEADER`] says.
+const ROWS: StoredForm = StoredForm::new("collected rows", 1);
+/// A writer's entry.
+const NEXT: StoredForm = StoredForm::new("the number of the next committable", 1);
 
 /// The rows of a stream, once the job has run.
 pub struct Collected<T>(Arc<Mutex<Store<T>>>);
@@ -61,11 +66,8 @@ impl<T: Record> CollectSink<T> {
 
 impl<T: Record> Sink for CollectSink<T> {
     fn writer(&self, info: &Arc<OperatorInfo>, restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
-        let mut next = 0;
-        for entry in restored {
-            let bytes = entry[..].try_into().map_err(|_| Error::internal("a counter of 8 bytes"))?;
-            next = u64::from_le_bytes(bytes).max(next);
-        }
+        let counters = restored.iter().map(|entry| NEXT.decode(entry));
+        let next = counters.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
         let read = |batch: &Batch, out: &mut Vec<u8>| -> Result<()> {
             let reader = T::reader(batch.columns().columns())?;
             (0..batch.num_rows()).for_each(|row| reader.get(row).write(out));
@@ -79,8 +81,8 @@ impl<T: Record> Sink for CollectSink<T> {
     }
 }
 
-/// A committable: the writer's parallelism and task (u32 each) and counter (u64), little-endian, by which it is known
-/// again, then rows in their stable form.
+/// Behind its version a committable begins with the writer's parallelism and task (u32 each) and counter (u64),
+/// little-endian, by which it is known again; then rows in their stable form.
 const HEADER: usize = 16;
 
 struct Writer<F> {
@@ -99,7 +101,8 @@ impl<F: FnMut(&Batch, &mut Vec<u8>) -> Result<()> + Send> SinkWriter for Writer<
         if self.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let mut bytes = Vec::with_capacity(HEADER + self.rows.len());
+        let mut bytes = ROWS.begin();
+        bytes.reserve_exact(HEADER + self.rows.len());
         bytes.extend(self.task.0.to_le_bytes());
         bytes.extend(self.task.1.to_le_bytes());
         bytes.extend(self.next.to_le_bytes());
@@ -109,7 +112,7 @@ impl<F: FnMut(&Batch, &mut Vec<u8>) -> Result<()> + Send> SinkWriter for Writer<
     }
 
     fn snapshot(&mut self) -> Result<Vec<Vec<u8>>> {
-        Ok(vec![self.next.to_le_bytes().to_vec()])
+        Ok(vec![NEXT.encode(&self.next)?])
     }
 }
 
@@ -117,8 +120,9 @@ impl<T: Record> Committer for CollectSink<T> {
     fn commit(&mut self, committables: &[Committable]) -> Result<()> {
         let mut store = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         for Committable(bytes) in committables {
+            let body = ROWS.body(bytes)?;
             let (header, mut rows) =
-                bytes.split_at_checked(HEADER).ok_or_else(|| Error::internal("collected rows without a header"))?;
+                body.split_at_checked(HEADER).ok_or_else(|| Error::internal("collected rows without a header"))?;
             if !store.committed.insert(header.to_vec()) {
                 continue;
             }

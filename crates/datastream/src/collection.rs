@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use flott_core::{
     Batch, Error, NextSplit, OperatorInfo, ReaderContext, Result, Source, SourceEvent, SourceReader, Split,
-    SplitEnumerator, schema_of,
+    SplitEnumerator, StoredForm, schema_of,
 };
 
 use crate::Record;
 use crate::record::to_columns;
 
-/// One split; its position is the number of rows already given, u64 little-endian.
+/// One split.
 const SPLIT: &str = "collection";
+/// The number of rows already given.
+const POSITION: StoredForm = StoredForm::new("the position in a collection", 1);
+/// Whether the split was dealt out.
+const DEALT: StoredForm = StoredForm::new("whether a collection was dealt out", 1);
 
 #[derive(Clone)]
 pub(crate) struct CollectionSource(Result<Batch>);
@@ -22,15 +26,14 @@ impl CollectionSource {
     }
 }
 
-fn position(rows: usize) -> Vec<u8> {
-    (rows as u64).to_le_bytes().to_vec()
+fn split(at: usize) -> Result<Split> {
+    Ok(Split { id: SPLIT.into(), position: POSITION.encode(&(at as u64))? })
 }
 
 impl Source for CollectionSource {
     fn enumerator(&self, restored: Option<&[u8]>) -> Result<Box<dyn SplitEnumerator>> {
-        // One byte: whether the split was dealt out.
-        let dealt = restored == Some(&[1]);
-        Ok(Box::new(OneSplit { dealt }))
+        let dealt = restored.map(|bytes| DEALT.decode(bytes)).transpose()?;
+        Ok(Box::new(OneSplit { dealt: dealt.unwrap_or(false) }))
     }
 
     fn reader(&self, _info: &Arc<OperatorInfo>) -> Result<Box<dyn SourceReader>> {
@@ -47,11 +50,11 @@ impl SplitEnumerator for OneSplit {
         if std::mem::replace(&mut self.dealt, true) {
             return Ok(NextSplit::NoMore);
         }
-        Ok(NextSplit::Split(Split { id: SPLIT.into(), position: position(0) }))
+        Ok(NextSplit::Split(split(0)?))
     }
 
     fn snapshot(&self) -> Result<Vec<u8>> {
-        Ok(vec![u8::from(self.dealt)])
+        DEALT.encode(&self.dealt)
     }
 }
 
@@ -63,8 +66,7 @@ struct Reader {
 
 impl SourceReader for Reader {
     fn add_split(&mut self, split: Split) -> Result<()> {
-        let bytes: [u8; 8] = split.position[..].try_into().map_err(|_| Error::internal("a position of 8 bytes"))?;
-        let at = usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX);
+        let at = usize::try_from(POSITION.decode::<u64>(&split.position)?).unwrap_or(usize::MAX);
         if at > self.rows.num_rows() {
             let text =
                 format!("the collection had {at} rows when the snapshot was taken, now {}", self.rows.num_rows());
@@ -86,6 +88,6 @@ impl SourceReader for Reader {
     }
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
-        Ok(self.at.map(|at| Split { id: SPLIT.into(), position: position(at) }).into_iter().collect())
+        self.at.map(split).into_iter().collect()
     }
 }

@@ -108,11 +108,12 @@ pub(crate) struct Aggregates {
 }
 
 impl Aggregates {
-    /// Opens the accumulators in `table`. Beside the calls' own there is always a count of rows, so that a slot with
-    /// rows is never empty.
+    /// Opens the accumulators in `table`; `keys` are the columns of the input's key. Beside the calls' own there is
+    /// always a count of rows, so that a slot with rows is never empty.
     pub(crate) fn open(
         calls: &[Call],
         input: &Schema,
+        keys: &[usize],
         state: &mut (dyn KeyedState + 'static),
         table: TableId,
     ) -> Result<Self> {
@@ -122,7 +123,7 @@ impl Aggregates {
             if let Some(found) = opened.iter().position(|&o| o == (kind, column)) {
                 return Ok(found);
             }
-            accumulators.push(accumulator::open(kind, column, input, state, table)?);
+            accumulators.push(accumulator::open(kind, column, input, keys, state, table)?);
             opened.push((kind, column));
             Ok(opened.len() - 1)
         };

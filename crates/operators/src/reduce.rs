@@ -52,10 +52,11 @@ struct Reduce {
 
 impl Operator for Reduce {
     fn open(&mut self, ctx: &mut Context<'_>) -> Result<()> {
-        let input = ctx.info().inputs[0].clone();
+        let info = ctx.info().clone();
+        let keys = info.keys.first().map_or(&[][..], Vec::as_slice);
         let state = ctx.state()?;
         let table = state.open_table("reduce", false)?;
-        self.opened = Some((table, Aggregates::open(&self.config.columns, &input, state, table)?));
+        self.opened = Some((table, Aggregates::open(&self.config.columns, &info.inputs[0], keys, state, table)?));
         Ok(())
     }
 

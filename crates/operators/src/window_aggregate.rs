@@ -126,10 +126,11 @@ struct WindowAggregate {
 impl Operator for WindowAggregate {
     fn open(&mut self, ctx: &mut Context<'_>) -> Result<()> {
         let info = ctx.info().clone();
+        let keys = info.keys.first().map_or(&[][..], Vec::as_slice);
         let late = ctx.metrics().counter("numLateRecordsDropped");
         let state = ctx.state()?;
         let table = state.open_table("windows", true)?;
-        let aggregates = Aggregates::open(&self.config.aggregates, &info.inputs[0], state, table)?;
+        let aggregates = Aggregates::open(&self.config.aggregates, &info.inputs[0], keys, state, table)?;
         self.next_end = state.namespaces(table)?.first().map(|window| window.1);
         self.opened = Some(Opened { info, table, aggregates, late });
         Ok(())

@@ -1,5 +1,6 @@
 //! Stream elements as bytes: on the wire and, for rows in flight, in snapshots. Both sides know the schema from the
-//! plan, so only rows travel (an Arrow IPC record batch message without its schema).
+//! plan, so only rows travel (an Arrow IPC record batch message without its schema). Only stored elements have a version:
+//! the two ends of a connection have agreed on theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +9,11 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_schema::SchemaRef;
-use flott_core::{Batch, CheckpointBarrier, Error, Result, StreamElement, Timestamp};
+use flott_core::{Batch, CheckpointBarrier, Error, Result, StoredForm, StreamElement, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// Raised with every change of an element's form.
+const ROWS_IN_FLIGHT: StoredForm = StoredForm::new("rows in flight", 1);
 
 /// An element without its rows.
 #[derive(Serialize, Deserialize)]
@@ -134,9 +138,10 @@ fn decode_columns(message: &Buffer, body: &Buffer, schema: &SchemaRef) -> Result
         .map_err(|e| broken(&e.to_string()))
 }
 
-/// Elements one after the other, each with its length in front; the form of rows in flight in snapshots.
+/// Elements one after the other, each with its length in front, behind a version; the form of rows in flight in
+/// snapshots.
 pub fn encode_all<'a>(elements: impl IntoIterator<Item = &'a StreamElement>) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
+    let mut out = ROWS_IN_FLIGHT.begin();
     for element in elements {
         let mut one = Vec::new();
         encode(element, &mut one)?;
@@ -147,8 +152,9 @@ pub fn encode_all<'a>(elements: impl IntoIterator<Item = &'a StreamElement>) -> 
 }
 
 /// Reads what [`encode_all`] wrote.
-pub fn decode_all(mut bytes: &[u8], schema: &SchemaRef) -> Result<Vec<StreamElement>> {
+pub fn decode_all(bytes: &[u8], schema: &SchemaRef) -> Result<Vec<StreamElement>> {
     let cut = || Error::external("rows in flight end in the middle of one").final_();
+    let mut bytes = ROWS_IN_FLIGHT.body(bytes)?;
     let mut elements = Vec::new();
     while !bytes.is_empty() {
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;

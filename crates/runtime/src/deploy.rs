@@ -22,7 +22,7 @@ use crate::input_gate::InputGate;
 use crate::result_partition::{ChannelSelector, ResultPartition};
 use crate::snapshot::{Place, RestoredRuntime, WRITER, restored_splits};
 use crate::source_input::SourceInput;
-use crate::task::TaskInput;
+use crate::task::{TaskInput, catching};
 use crate::watermarks::{WatermarkGenerator, WatermarkState};
 
 /// Channels to other processes.
@@ -94,7 +94,18 @@ impl Deployment<'_> {
                 queues.insert(channel, queue);
             }
         }
-        self.graph.tasks_on(self.host).map(|task| self.task(task, &queues, remote)).collect()
+        let make = |task| catching(|| self.task(task, &queues, remote)).map_err(|e| self.at_task(e, task));
+        self.graph.tasks_on(self.host).map(make).collect()
+    }
+
+    /// Says in which task something went wrong, unless the error knows its operator.
+    fn at_task(&self, error: Error, task: TaskId) -> Error {
+        match self.graph.job.vertex(task.vertex) {
+            Some(vertex) if error.place("operator").is_none() => {
+                error.at("task", format_args!("{}/{}", vertex.name, task.index))
+            }
+            _ => error,
+        }
     }
 
     fn channels(&self) -> impl Iterator<Item = ChannelId> + '_ {

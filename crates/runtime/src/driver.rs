@@ -6,13 +6,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use flott_checkpoint::{
-    CheckpointStore, Committables, Coordinator, Manifest, Restore, RestartStrategy, Settings, TaskRestore,
+    CheckpointStore, Committables, Coordinator, Latest, Location, Manifest, Restore, RestartStrategy, Settings,
+    TaskRestore,
 };
-use flott_core::{Clock, Committer, Error, Registry, Result, Source, SplitEnumerator, Timestamp};
+use flott_core::config::RECOVERY_PATH;
+use flott_core::{
+    CheckpointId, CheckpointKind, Clock, Committer, Config, Error, Registry, Result, Source, SplitEnumerator, Timestamp,
+};
 use flott_plan::{ExecutionGraph, NodeKind, TaskId};
 
 use crate::mailbox::TaskCommand;
 use crate::master::{Attempt, JobEnd, Master, MasterAction, MasterEvent, Note};
+use crate::task::catching;
 
 /// Whoever runs the tasks of a job: this process, several processes, the simulator.
 pub trait Hosts {
@@ -29,9 +34,9 @@ pub struct JobStart {
     pub clock: Arc<dyn Clock>,
     /// Where checkpoints are kept.
     pub store: Box<dyn CheckpointStore>,
-    /// The checkpoint to go on from.
+    /// The checkpoint to go on from; before the one that the configuration names.
     pub from: Option<Manifest>,
-    /// Without one: the newest in the store, if there is one.
+    /// Without either: the newest in the store, if there is one.
     pub resume: bool,
     /// State of operators that the job no longer has is dropped on restore instead of refused.
     pub allow_non_restored: bool,
@@ -54,9 +59,46 @@ pub struct Driver<H> {
     enumerators: BTreeMap<String, Box<dyn SplitEnumerator>>,
     committers: BTreeMap<String, Option<Box<dyn Committer>>>,
     allow_non_restored: bool,
+    recovery: Recovery,
     notes: Box<dyn FnMut(&Note) + Send>,
     queue: VecDeque<MasterEvent>,
     done: Option<Result<JobEnd>>,
+}
+
+/// What a restart goes on from: the newest checkpoint of this run, and until there is one, what the run began with.
+/// What others have left in the store is none of its business.
+struct Recovery {
+    generation: u64,
+    /// The newest that was there before this run.
+    before: Option<CheckpointId>,
+    /// The newest of this run that is durable.
+    durable: Option<CheckpointId>,
+    began_with: Option<Arc<Manifest>>,
+}
+
+impl Recovery {
+    fn newest(&self, latest: Latest) -> Result<Option<Box<Manifest>>> {
+        let own = latest.manifest.as_ref().map(|(_, manifest)| manifest);
+        let own = own.filter(|manifest| manifest.generation >= self.generation).map(|manifest| manifest.checkpoint);
+        latest.check_nothing_newer_is_broken(own.max(self.before))?;
+        if let Some(lost) = self.durable.filter(|durable| own < Some(*durable)) {
+            let text = "the checkpoint was complete and is no longer there: from an older one what was committed \
+                        since would be committed again";
+            return Err(Error::external(text).final_().at("checkpoint", lost));
+        }
+        Ok(match own {
+            Some(_) => latest.manifest.map(|(_, manifest)| Box::new(manifest)),
+            None => self.began_with.as_deref().cloned().map(Box::new),
+        })
+    }
+
+    fn stored(&mut self, manifest: &Manifest) {
+        // A savepoint is the user's, who may take it away.
+        if manifest.kind != CheckpointKind::Savepoint {
+            self.durable = Some(manifest.checkpoint);
+            self.began_with = None;
+        }
+    }
 }
 
 impl<H: Hosts> Driver<H> {
@@ -65,11 +107,12 @@ impl<H: Hosts> Driver<H> {
         let config = &graph.job.config;
         let settings = Settings::from_config(config)?;
         let latest = start.store.latest()?;
+        let (generation, before) = (latest.generation + 1, latest.highest);
         let from = match start.from {
-            None if start.resume => latest.manifest.map(|(_, manifest)| manifest),
+            None => begin_with(config, &*start.store, start.resume, latest)?,
             from => from,
         };
-        let coordinator = Coordinator::new(settings, latest.generation + 1, latest.highest);
+        let coordinator = Coordinator::new(settings, generation, before);
         let restarts = RestartStrategy::from_config(config, start.seed)?;
         let mut driver = Self {
             graph: Arc::clone(graph),
@@ -82,6 +125,7 @@ impl<H: Hosts> Driver<H> {
             enumerators: BTreeMap::new(),
             committers: BTreeMap::new(),
             allow_non_restored: start.allow_non_restored,
+            recovery: Recovery { generation, before, durable: None, began_with: None },
             notes: start.notes,
             queue: VecDeque::new(),
             done: None,
@@ -110,7 +154,12 @@ impl<H: Hosts> Driver<H> {
         self.queue.push_back(event);
         while let Some(event) = self.queue.pop_front() {
             for action in self.master.handle(event, self.clock.now()) {
-                self.carry_out(action);
+                // Enumerators and committers may be the user's too.
+                let carried = catching(|| {
+                    self.carry_out(action);
+                    Ok(())
+                });
+                carried.unwrap_or_else(|error| self.queue.push_back(MasterEvent::Broken(error)));
             }
         }
     }
@@ -118,7 +167,11 @@ impl<H: Hosts> Driver<H> {
     fn carry_out(&mut self, action: MasterAction) {
         match action {
             MasterAction::Deploy(attempt, manifest) => {
-                let event = match self.deploy(attempt, manifest.as_deref()) {
+                let manifest = manifest.map(|manifest| Arc::new(*manifest));
+                if self.recovery.durable.is_none() {
+                    self.recovery.began_with.clone_from(&manifest);
+                }
+                let event = match catching(|| self.deploy(attempt, manifest.as_deref())) {
                     Ok(()) => MasterEvent::Deployed(attempt),
                     Err(error) => MasterEvent::DeployFailed(attempt, error),
                 };
@@ -140,21 +193,17 @@ impl<H: Hosts> Driver<H> {
                 }
             }
             MasterAction::Store(manifest) => {
-                let stored = self.store.write(&manifest).map(drop);
+                let stored = self.store.write(&manifest).map(|_| self.recovery.stored(&manifest));
                 self.queue.push_back(MasterEvent::Stored(manifest.checkpoint, stored));
             }
             MasterAction::Commit(checkpoint, committables) => {
                 let committed = self.commit(&committables);
                 self.queue.push_back(MasterEvent::Committed(checkpoint, committed));
             }
-            MasterAction::FindLatest => match self.store.latest() {
-                Ok(latest) => {
-                    let broken = latest.broken.into_iter();
-                    broken.for_each(|error| (self.notes)(&Note::Refused(error)));
-                    self.queue.push_back(MasterEvent::Latest(latest.manifest.map(|(_, manifest)| Box::new(manifest))));
-                }
-                Err(error) => self.done = Some(Err(error)),
-            },
+            MasterAction::FindLatest => {
+                let newest = self.store.latest().and_then(|latest| self.recovery.newest(latest));
+                self.queue.push_back(MasterEvent::Latest(newest));
+            }
             MasterAction::Note(note) => (self.notes)(&note),
             MasterAction::Done(result) => self.done = Some(result),
         }
@@ -215,4 +264,23 @@ impl<H: Hosts> Driver<H> {
             _ => Ok(None),
         }
     }
+}
+
+/// What a job begins with: what its configuration names, or the newest in the store if it is to go on from that.
+fn begin_with(
+    config: &Config,
+    store: &dyn CheckpointStore,
+    resume: bool,
+    latest: Latest,
+) -> Result<Option<Manifest>> {
+    let named = config.get(&RECOVERY_PATH)?;
+    if !named.is_empty() {
+        return store.read(&Location(named)).map(Some).map_err(|e| e.at("option", RECOVERY_PATH.key));
+    }
+    if !resume {
+        return Ok(None);
+    }
+    let newest = latest.manifest.as_ref().map(|(_, manifest)| manifest.checkpoint);
+    latest.check_nothing_newer_is_broken(newest)?;
+    Ok(latest.manifest.map(|(_, manifest)| manifest))
 }

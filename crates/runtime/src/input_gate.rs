@@ -155,7 +155,10 @@ impl InputGate {
                 (false, true) => input.queue.rest()?,
                 (false, false) => return None,
             };
-            Some((input.queue.id(), input.recovered.iter().cloned().chain(queued).collect::<Vec<_>>()))
+            // A barrier among them is of a checkpoint that was given up.
+            let rows = input.recovered.iter().cloned().chain(queued);
+            let rows = rows.filter(|element| !matches!(element, StreamElement::Barrier(_)));
+            Some((input.queue.id(), rows.collect::<Vec<_>>()))
         });
         let Some(recorded) = rest.collect::<Option<Vec<_>>>() else { return false };
         self.done = barrier.id;

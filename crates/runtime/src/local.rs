@@ -12,7 +12,7 @@ use flott_core::{
     Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
 };
 use flott_plan::{ExecutionGraph, HostId, TaskId};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 
 use crate::deploy::{Deployment, NoRemote, RemoteChannels, TaskParts};
 use crate::driver::{Driver, Hosts, JobStart};
@@ -20,7 +20,7 @@ use crate::environment::{Environment, Limits, RequestRunner};
 use crate::executor::Executor;
 use crate::mailbox::{Mail, Mailbox, TaskCommand};
 use crate::master::{Attempt, JobEnd, MasterEvent, Note};
-use crate::task::{Task, TaskEvent, TaskInput};
+use crate::task::{Task, TaskEvent, TaskInput, panicked};
 
 /// What a job is run with.
 pub struct JobOptions {
@@ -309,7 +309,10 @@ impl RequestThread {
                 loop {
                     tokio::select! {
                         more = queue.recv() => match more {
-                            Some((future, done)) => running.push(async move { done(future.await) }),
+                            Some((future, done)) => running.push(async move {
+                                let answer = std::panic::AssertUnwindSafe(future).catch_unwind().await;
+                                done(answer.unwrap_or_else(|panic| Err(panicked(&*panic))));
+                            }),
                             None => break,
                         },
                         Some(()) = running.next(), if !running.is_empty() => {}

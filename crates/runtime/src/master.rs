@@ -33,8 +33,8 @@ pub enum MasterEvent {
     Stored(CheckpointId, Result<(), Error>),
     /// A commit is done, or has failed.
     Committed(CheckpointId, Result<(), Error>),
-    /// The newest manifest that can be read.
-    Latest(Option<Box<Manifest>>),
+    /// What a restart goes on from; none: the beginning. Or why that cannot be known.
+    Latest(Result<Option<Box<Manifest>>, Error>),
     /// Something outside the tasks broke (a process died, a store): the attempt fails.
     Broken(Error),
     /// The user wants a checkpoint or savepoint, or to stop with one.
@@ -60,7 +60,7 @@ pub enum MasterAction {
     Store(Box<Manifest>),
     /// Commit.
     Commit(CheckpointId, Committables),
-    /// Look up the newest manifest.
+    /// Look up what a restart goes on from.
     FindLatest,
     /// The job has changed its state, for progress and logs.
     Note(Note),
@@ -151,7 +151,15 @@ impl Master {
     pub fn handle(&mut self, event: MasterEvent, now: Timestamp) -> Vec<MasterAction> {
         let mut out = Vec::new();
         match event {
-            MasterEvent::Start(manifest) | MasterEvent::Latest(manifest) => self.deploy(manifest, &mut out),
+            MasterEvent::Start(manifest) | MasterEvent::Latest(Ok(manifest)) => self.deploy(manifest, &mut out),
+            MasterEvent::Latest(Err(error)) => match self.phase {
+                Phase::Restoring if error.is_retryable() => {
+                    self.phase = Phase::Ending(Ending::Failed(error));
+                    self.gone(now, &mut out);
+                }
+                Phase::Restoring => self.done(Err(error), &mut out),
+                _ => {}
+            },
             MasterEvent::Deployed(attempt) if attempt == self.attempt => {
                 if let Phase::Starting = self.phase {
                     self.phase = Phase::Running;

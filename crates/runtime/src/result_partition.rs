@@ -81,10 +81,16 @@ impl Outlet {
         ahead.filter(|element| !matches!(element, StreamElement::Barrier(_))).cloned().collect()
     }
 
+    /// Sends what there is credit for. Stops only where the channel has just said that there is none: the next credit
+    /// then wakes the task. (Counting down a number read before would miss credit that came meanwhile: it wakes nobody,
+    /// since there was some.)
     fn drain(&mut self) {
-        let mut credit = if self.waiting.is_empty() { 0 } else { self.sender.credit() };
+        let mut credit = 0;
         while let Some(element) = self.waiting.front() {
             if matches!(element, StreamElement::Batch(_)) {
+                if credit == 0 {
+                    credit = self.sender.credit();
+                }
                 if credit == 0 {
                     return;
                 }

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use arrow_array::UInt32Array;
-use arrow_buffer::Buffer;
 use flott_checkpoint::{InFlight, MemberSnapshot, RuntimePart, TaskSnapshot};
 use flott_core::state::snapshot::PendingSnapshot;
 use flott_core::{
-    Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StreamElement, Timestamp,
-    hash_keys,
+    Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StoredForm, StreamElement,
+    Timestamp, hash_keys,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +22,11 @@ use crate::watermarks::{WatermarkGenerator, WatermarkState};
 pub const SPLITS: &str = "flott.splits";
 /// Operator state of a sink node: its writer's entries.
 pub const WRITER: &str = "flott.writer";
+
+/// Raised with every change of [`RuntimeState`] or of what it holds.
+const RUNTIME: StoredForm = StoredForm::new("the runtime's state of a task", 1);
+/// Raised with every change of [`SplitState`] or of what it holds; a split's position has the version of its source.
+const SPLIT: StoredForm = StoredForm::new("a split of a source", 1);
 
 /// A snapshot whose state is cut but not encoded yet.
 pub struct PendingTaskSnapshot {
@@ -79,9 +83,7 @@ enum StoredItem {
 }
 
 fn stored(batch: &Batch) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    codec::encode(&StreamElement::Batch(batch.clone()), &mut bytes)?;
-    Ok(bytes)
+    codec::encode_all([&StreamElement::Batch(batch.clone())])
 }
 
 /// Cuts the state of a chain that has come to rest.
@@ -95,7 +97,7 @@ pub fn snapshot_chain(
     let mut members = Vec::new();
     let mut nodes = Vec::new();
     if let Some(splits) = splits {
-        let entries = splits.iter().map(postcard::to_stdvec).collect::<Result<_, _>>()?;
+        let entries = splits.iter().map(|split| SPLIT.encode(split)).collect::<Result<_>>()?;
         chain.nodes[0].members[0].operator_state.put(SPLITS, Redistribution::Split, entries);
     }
     for node in &mut chain.nodes {
@@ -110,7 +112,7 @@ pub fn snapshot_chain(
         }
         nodes.push(node_state(node)?);
     }
-    let runtime = postcard::to_stdvec(&RuntimeState { clock, nodes })?;
+    let runtime = RUNTIME.encode(&RuntimeState { clock, nodes })?;
     Ok(PendingTaskSnapshot { members, runtime, in_flight: Vec::new(), committables })
 }
 
@@ -181,7 +183,7 @@ impl RestoredRuntime {
         let same = parts.iter().all(|part| part.parallelism == place.parallelism);
         let mut restored = Self { clock: Timestamp::MAX, nodes: BTreeMap::new(), same };
         for part in parts.iter().filter(|part| !same || part.index == place.index) {
-            let state: RuntimeState = postcard::from_bytes(&part.bytes)?;
+            let state: RuntimeState = RUNTIME.decode(&part.bytes)?;
             if part.members.first().is_some_and(|uid| uid == head) {
                 restored.clock = restored.clock.min(state.clock);
             }
@@ -230,7 +232,7 @@ impl RestoredRuntime {
             };
             let info = &node.members.get(member).ok_or_else(|| Error::internal("a request of no member"))?.info;
             let schema = info.inputs.get(usize::from(input)).unwrap_or(&info.output);
-            let StreamElement::Batch(mut batch) = codec::decode(&Buffer::from(bytes.as_slice()), schema)? else {
+            let Some(StreamElement::Batch(mut batch)) = codec::decode_all(bytes, schema)?.pop() else {
                 return Err(Error::internal("no rows where rows were stored"));
             };
             let key = info.keys.get(usize::from(input)).filter(|key| !key.is_empty());
@@ -256,5 +258,5 @@ impl RestoredRuntime {
 
 /// Splits among a source node's restored operator state.
 pub fn restored_splits(state: &OperatorState) -> Result<Vec<SplitState>> {
-    state.get(SPLITS).iter().map(|bytes| Ok(postcard::from_bytes(bytes)?)).collect()
+    state.get(SPLITS).iter().map(|bytes| SPLIT.decode(bytes)).collect()
 }

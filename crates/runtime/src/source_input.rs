@@ -36,11 +36,40 @@ pub enum SourceInputEvent {
     Ended,
 }
 
+/// A split that would be passed over at least so often before it counts as idle although others have rows: the task
+/// may have been held back for long, and a split that has rows too has not been asked for them all that time.
+const TURNS: i64 = 8;
+
+/// A split that is being read, as far as its watermarks go.
+struct ActiveSplit {
+    generator: Option<WatermarkGenerator>,
+    /// When it gave rows; for a new one, when the reader first had nothing.
+    last_row: Option<Timestamp>,
+    /// For how long, in ms, only other splits have given rows.
+    passed_over: i64,
+    /// Since when there are rows that no watermark follows yet.
+    owes_since: Option<Timestamp>,
+    /// It holds the clock back no longer.
+    idle: bool,
+}
+
+impl ActiveSplit {
+    fn new(strategy: Option<&WatermarkStrategy>, state: Option<WatermarkState>) -> Self {
+        let generator = strategy.map(|s| WatermarkGenerator::new(s.clone(), state.unwrap_or_default()));
+        Self { generator, last_row: None, passed_over: 0, owes_since: None, idle: false }
+    }
+
+    /// What it has promised.
+    fn sent(&self) -> Option<Timestamp> {
+        self.generator.as_ref().filter(|_| !self.idle).map(|generator| generator.state().sent())
+    }
+}
+
 /// The reader of a source task with its splits' watermarks.
 pub struct SourceInput {
     reader: Box<dyn SourceReader>,
     strategy: Option<WatermarkStrategy>,
-    generators: BTreeMap<Arc<str>, Option<WatermarkGenerator>>,
+    splits: BTreeMap<Arc<str>, ActiveSplit>,
     clock: Timestamp,
     max_rows: usize,
     interval_ms: u64,
@@ -48,7 +77,10 @@ pub struct SourceInput {
     ask_again: Option<Timestamp>,
     no_more: bool,
     idle: bool,
-    last_row: Option<Timestamp>,
+    /// Since when there is no split.
+    empty_since: Option<Timestamp>,
+    /// When the reader was asked last.
+    polled: Option<Timestamp>,
 }
 
 impl SourceInput {
@@ -61,16 +93,15 @@ impl SourceInput {
         max_rows: usize,
         interval_ms: u64,
     ) -> Result<Self> {
-        let mut generators = BTreeMap::new();
+        let mut splits = BTreeMap::new();
         for SplitState { split, watermarks } in restored {
-            let generator = strategy.clone().map(|s| WatermarkGenerator::new(s, watermarks.unwrap_or_default()));
-            generators.insert(split.id.clone(), generator);
+            splits.insert(split.id.clone(), ActiveSplit::new(strategy.as_ref(), watermarks));
             reader.add_split(split)?;
         }
         Ok(Self {
             reader,
             strategy,
-            generators,
+            splits,
             clock,
             max_rows,
             interval_ms,
@@ -78,7 +109,8 @@ impl SourceInput {
             ask_again: None,
             no_more: false,
             idle: false,
-            last_row: None,
+            empty_since: None,
+            polled: None,
         })
     }
 
@@ -92,8 +124,8 @@ impl SourceInput {
         self.asked = false;
         match answer {
             NextSplit::Split(split) => {
-                let generator = self.strategy.clone().map(|s| WatermarkGenerator::new(s, WatermarkState::default()));
-                self.generators.insert(split.id.clone(), generator);
+                self.empty_since = None;
+                self.splits.insert(split.id.clone(), ActiveSplit::new(self.strategy.as_ref(), None));
                 self.reader.add_split(split)?;
             }
             NextSplit::Later(at) => self.ask_again = Some(at),
@@ -111,8 +143,8 @@ impl SourceInput {
     pub fn snapshot(&mut self) -> Result<Vec<SplitState>> {
         let splits = self.reader.snapshot()?;
         let state = |split: Split| {
-            let watermarks = self.generators.get(&split.id).and_then(|g| g.as_ref().map(WatermarkGenerator::state));
-            SplitState { split, watermarks }
+            let generator = self.splits.get(&split.id).and_then(|active| active.generator.as_ref());
+            SplitState { watermarks: generator.map(WatermarkGenerator::state), split }
         };
         Ok(splits.into_iter().map(state).collect())
     }
@@ -125,22 +157,29 @@ impl SourceInput {
     /// The next event: bounded work.
     pub fn poll(&mut self, waker: &Waker, clock: &dyn Clock) -> Result<SourceInputEvent> {
         let now = clock.now();
+        let since_polled = now.0.saturating_sub(self.polled.replace(now).unwrap_or(now).0);
         let context = ReaderContext { waker, clock, max_rows: self.max_rows };
         match self.reader.next_batch(&context)? {
             SourceEvent::Batch(split, batch) => {
-                self.last_row = Some(now);
                 // Rows tell the readers that the source is back.
                 self.idle = false;
-                self.rows(&split, batch)
+                let mut pieces = self.rows(&split, batch, now)?;
+                let raised = self.pass_over_others(&split, since_polled);
+                match (pieces.last_mut(), raised) {
+                    (Some((_, watermark)), Some(_)) => *watermark = raised,
+                    (None, Some(at)) => return Ok(SourceInputEvent::Watermark(at)),
+                    (_, None) => {}
+                }
+                Ok(SourceInputEvent::Rows(pieces))
             }
             SourceEvent::SplitFinished(split) => {
-                self.generators.remove(&split);
+                self.splits.remove(&split);
                 Ok(self.combine().map_or(SourceInputEvent::Rows(Vec::new()), SourceInputEvent::Watermark))
             }
             SourceEvent::NeedSplit if self.no_more => Ok(SourceInputEvent::Ended),
-            SourceEvent::NeedSplit if self.asked => Ok(SourceInputEvent::Wait(Wait::Waker)),
+            SourceEvent::NeedSplit if self.asked => Ok(self.quiet(now, Wait::Waker)),
             SourceEvent::NeedSplit => match self.ask_again.filter(|&at| at > now) {
-                Some(at) => Ok(SourceInputEvent::Wait(Wait::Until(at))),
+                Some(at) => Ok(self.quiet(now, Wait::Until(at))),
                 None => {
                     (self.asked, self.ask_again) = (true, None);
                     Ok(SourceInputEvent::NeedSplit)
@@ -150,27 +189,50 @@ impl SourceInput {
         }
     }
 
-    fn rows(&mut self, split: &Arc<str>, batch: Batch) -> Result<SourceInputEvent> {
+    fn rows(&mut self, id: &Arc<str>, batch: Batch, now: Timestamp) -> Result<Vec<(Batch, Option<Timestamp>)>> {
+        let Some(ActiveSplit { generator: Some(generator), last_row, passed_over, owes_since, idle }) =
+            self.splits.get_mut(id)
+        else {
+            return Ok(vec![(batch, None)]);
+        };
+        (*last_row, *passed_over, *idle) = (Some(now), 0, false);
+        if let Some((row, error)) = generator.row_without_time(&batch) {
+            return Err(self.reader.at_row(error, row));
+        }
         let mut found = Vec::new();
-        match self.generators.get_mut(split) {
-            Some(Some(generator)) => generator.process(&batch, |piece, watermark| found.push((piece, watermark)))?,
-            _ => found.push((batch, None)),
-        }
+        generator.process(&batch, |piece, watermark| found.push((piece, watermark)))?;
+        let before = owes_since.filter(|_| found.iter().all(|(_, watermark)| watermark.is_none()));
+        *owes_since = generator.has_rows().then_some(before.unwrap_or(now));
         for (_, watermark) in &mut found {
-            *watermark = watermark.and_then(|at| self.combine_with(split, at));
+            *watermark = watermark.and_then(|at| self.combine_with(id, at));
         }
-        Ok(SourceInputEvent::Rows(found))
+        Ok(found)
+    }
+
+    /// Another split has given rows, so long after the reader was asked before. A split that this happens to for long
+    /// enough counts as idle; the clock, if it rises.
+    fn pass_over_others(&mut self, id: &Arc<str>, since_polled: i64) -> Option<Timestamp> {
+        let idle_after = self.idle_after()?;
+        let time = since_polled.min((idle_after / TURNS).max(1));
+        let mut changed = false;
+        for (_, other) in self.splits.iter_mut().filter(|(other, split)| *other != id && !split.idle) {
+            other.passed_over += time;
+            other.idle = other.passed_over >= idle_after;
+            changed |= other.idle;
+        }
+        if changed { self.combine() } else { None }
     }
 
     /// The clock, if it rises, with this split's watermark taken as given.
-    fn combine_with(&mut self, split: &Arc<str>, watermark: Timestamp) -> Option<Timestamp> {
-        let others = self.generators.iter().filter(|(id, _)| *id != split).filter_map(|(_, g)| g.as_ref());
-        let low = others.map(|g| g.state().sent()).chain([watermark]).min()?;
+    fn combine_with(&mut self, id: &Arc<str>, watermark: Timestamp) -> Option<Timestamp> {
+        let others = self.splits.iter().filter(|(other, _)| *other != id).filter_map(|(_, split)| split.sent());
+        let low = others.chain([watermark]).min()?;
         self.raise(low)
     }
 
+    /// The clock, if it rises: the lowest of the splits that are not idle.
     fn combine(&mut self) -> Option<Timestamp> {
-        let low = self.generators.values().filter_map(|g| g.as_ref()).map(|g| g.state().sent()).min()?;
+        let low = self.splits.values().filter_map(ActiveSplit::sent).min()?;
         self.raise(low)
     }
 
@@ -183,30 +245,32 @@ impl SourceInput {
         })
     }
 
-    /// Nothing to read: after a while the watermark that is owed is sent, later the source counts as idle.
+    fn idle_after(&self) -> Option<i64> {
+        let ms = self.strategy.as_ref()?.idle_after_ms?;
+        Some(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
+    /// Nothing to read: after a while the watermarks that are owed are sent, later splits without rows count as idle,
+    /// and the source where all do.
     fn quiet(&mut self, now: Timestamp, wait: Wait) -> SourceInputEvent {
-        let since = *self.last_row.get_or_insert(now);
         let interval = i64::try_from(self.interval_ms).unwrap_or(i64::MAX);
-        let owed_at = since.saturating_add(interval);
-        if now >= owed_at {
-            for generator in self.generators.values_mut().flatten() {
+        let idle_after = self.idle_after();
+        let mut due = Due { now, next: None };
+        let mut going_idle = Vec::new();
+        for split in self.splits.values_mut() {
+            let since = *split.last_row.get_or_insert(now);
+            let goes_idle = !split.idle && idle_after.is_some_and(|ms| due.is_it(since.saturating_add(ms)));
+            // One that goes idle sends what it owes first.
+            if let (Some(generator), Some(owes_since)) = (&mut split.generator, split.owes_since)
+                && (goes_idle || due.is_it(owes_since.saturating_add(interval)))
+            {
                 generator.owed();
+                split.owes_since = None;
             }
-            if let Some(at) = self.combine() {
-                return SourceInputEvent::Watermark(at);
+            if goes_idle {
+                going_idle.push(split);
             }
         }
-        let idle_at = self.strategy.as_ref().and_then(|s| s.idle_after_ms).map(|ms| since.saturating_add(ms as i64));
-        if !self.idle && idle_at.is_some_and(|at| now >= at) {
-            self.idle = true;
-            return SourceInputEvent::Idle(true);
-        }
-        let next = [(self.strategy.is_some() && now < owed_at).then_some(owed_at), idle_at.filter(|_| !self.idle)];
-        let next = next.into_iter().flatten().filter(|&at| at > now).min();
-        SourceInputEvent::Wait(match (wait, next) {
-            (Wait::Until(at), Some(next)) => Wait::Until(at.min(next)),
-            (Wait::Waker, Some(next)) => Wait::Until(next),
-            (wait, None) => wait,
-        })
+        todo()
     }
 }

@@ -167,9 +167,7 @@ impl Task {
         if self.over {
             return Step::Finished;
         }
-        // A function of the user's that panics ends its task, not the thread that happened to run it.
-        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.try_step()));
-        match step.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+        match catching(|| self.try_step()) {
             Ok(step) => step,
             Err(error) => {
                 self.fail(error);
@@ -559,7 +557,13 @@ impl Task {
     }
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+/// Calls functions of the user's: a panic in one is an error of the job, not the end of the thread.
+pub(crate) fn catching<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// What a panic that was caught is for people.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::user(format!("a function of the job panicked: {}", text.unwrap_or("without a message")))
 }

@@ -58,6 +58,17 @@ impl WatermarkGenerator {
         &self.strategy
     }
 
+    /// The first row that has no event time, and an error that says so but not where the row is.
+    pub fn row_without_time(&self, batch: &Batch) -> Option<(usize, Error)> {
+        let column = self.strategy.time_column?;
+        null_time(batch.column(column), batch.schema().field(column).name())
+    }
+
+    /// Whether rows have come since the last watermark.
+    pub fn has_rows(&self) -> bool {
+        self.state.since > 0
+    }
+
     /// Gives rows their event time and calls `out` with pieces in order, each with the watermark behind it.
     pub fn process(&mut self, batch: &Batch, mut out: impl FnMut(Batch, Option<Timestamp>)) -> Result<()> {
         let times = match self.strategy.time_column {
@@ -101,11 +112,15 @@ impl WatermarkGenerator {
     }
 }
 
+fn null_time(column: &ArrayRef, name: &str) -> Option<(usize, Error)> {
+    let row = column.nulls().filter(|nulls| nulls.null_count() > 0)?.iter().position(|valid| !valid)?;
+    Some((row, Error::user("a row has no event time: it is NULL").at("column", name)))
+}
+
 /// The event times of a column in ms: a timestamp of any unit or a BIGINT of ms, never NULL.
 fn event_times(column: &ArrayRef, name: &str) -> Result<ScalarBuffer<i64>> {
-    if column.null_count() > 0 {
-        let row = (0..column.len()).find(|&row| column.is_null(row)).unwrap_or_default();
-        return Err(Error::user("a row has no event time: it is NULL").at("column", name).at("row of the batch", row));
+    if let Some((row, error)) = null_time(column, name) {
+        return Err(error.at("row of the batch", row));
     }
     Ok(match column.data_type() {
         DataType::Int64 => column.as_primitive::<Int64Type>().values().clone(),

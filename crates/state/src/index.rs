@@ -1,9 +1,9 @@
-//! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table of buckets, made for batches: a
-//! pass over all rows looks at one bucket a row without branching, so that the processor overlaps the cache misses of
-//! many rows; only rows not found by a pass take the careful way.
+//! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table, made for batches: passes over
+//! all rows look at one entry a row without branching, so that the processor overlaps the cache misses of many rows;
+//! only rows not found by them take the careful way.
 //!
-//! With many keys a look-up costs what the memory costs. So a bucket is one cache line, and the table grows by half and
-//! is filled to 13/16, so that little of it is empty.
+//! With many keys a look-up costs what the memory costs. So the entries where a key is first looked for share a cache
+//! line, and the table grows by half, not to twice its size.
 //!
 //! It knows no keys: an entry holds one word of the key (all of it, or its hash, see [`crate::table`]) and a tag
 //! (namespace and NULL).
@@ -13,94 +13,89 @@ use flott_core::Slot;
 /// Neither a namespace nor a NULL has this tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
-/// Entries of a bucket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    word: u64,
+    tag: u32,
+    slot: u32,
+}
+
+impl Entry {
+    /// Both comparisons in one, without a branch.
+    #[inline]
+    fn differs(self, word: u64, tag: u32) -> bool {
+        (self.word ^ word) | u64::from(self.tag ^ tag) != 0
+    }
+
+    fn is_empty(self) -> bool {
+        self.tag == NO_TAG
+    }
+}
+
+const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: 0 };
+
+/// Entries of a group.
 const WIDTH: usize = 4;
 
-/// Buckets of a new index.
-const FIRST_BUCKETS: usize = 4;
-
-/// Buckets from a key's first that are looked at without branching.
-const PASSES: usize = 2;
-
-/// As many entries as fit in a cache line; those in use come first.
+/// What fits in a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Bucket {
-    words: [u64; WIDTH],
-    tags: [u32; WIDTH],
-    slots: [u32; WIDTH],
-}
+struct Group([Entry; WIDTH]);
 
-const EMPTY: Bucket = Bucket { words: [0; WIDTH], tags: [NO_TAG; WIDTH], slots: [0; WIDTH] };
-
-impl Bucket {
-    /// The slot of an entry with this word and tag, and whether there is one, without branching.
-    #[inline]
-    fn look(&self, word: u64, tag: u32) -> (u32, bool) {
-        let (mut slot, mut found) = (0, false);
-        for at in 0..WIDTH {
-            let same = (self.words[at] ^ word) | u64::from(self.tags[at] ^ tag) == 0;
-            slot = if same { self.slots[at] } else { slot };
-            found |= same;
-        }
-        (slot, found)
-    }
-
-    fn len(&self) -> usize {
-        self.tags.iter().take_while(|tag| **tag != NO_TAG).count()
-    }
-
+impl Group {
     fn is_full(&self) -> bool {
-        self.tags[WIDTH - 1] != NO_TAG
+        !self.0.iter().any(|entry| entry.is_empty())
     }
 
-    fn push(&mut self, (word, tag, slot): (u64, u32, u32)) {
-        let at = self.len();
-        (self.words[at], self.tags[at], self.slots[at]) = (word, tag, slot);
-    }
-
-    /// Removes an entry; the last one takes its place.
-    fn remove(&mut self, at: usize) {
-        let last = self.len() - 1;
-        (self.words[at], self.tags[at], self.slots[at]) = (self.words[last], self.tags[last], self.slots[last]);
-        (self.words[last], self.tags[last], self.slots[last]) = (0, NO_TAG, 0);
-    }
-
-    /// (word, tag, slot) of the entries in use.
-    fn entries(&self) -> impl Iterator<Item = (u64, u32, u32)> {
-        (0..self.len()).map(|at| (self.words[at], self.tags[at], self.slots[at]))
+    /// Puts an entry where a search from `first` finds it soonest. The group is not full.
+    fn put(&mut self, first: usize, entry: Entry) {
+        let places = (first..first + WIDTH).map(|at| at % WIDTH);
+        if let Some(at) = places.into_iter().find(|at| self.0[*at].is_empty()) {
+            self.0[at] = entry;
+        }
     }
 }
 
-/// Where the search begins among `buckets`. Key hashes are good in their low half whatever key groups a task owns (the
-/// group comes from bits above), so the tag only has to be spread over it.
+/// Of a new index.
+const FIRST_GROUPS: usize = 4;
+
+/// Entries that are looked at without branching: those of the first group and of the next.
+const PASSES: usize = 2 * WIDTH;
+
+/// An index of more groups does not fit in the processor's nearer caches.
+const NEAR_GROUPS: usize = 1 << 14;
+
+/// The group where the search begins, and the entry in it. Key hashes are good in their low half whatever key groups a
+/// task owns (the group comes from the middle bits), so the tag only has to be spread over that.
 #[inline]
-fn home(hash: u64, tag: u32, buckets: usize) -> usize {
+fn home(hash: u64, tag: u32, groups: usize) -> (usize, usize) {
     let spread = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    ((((hash ^ spread) & 0xffff_ffff) * buckets as u64) >> 32) as usize
+    let low = (hash ^ spread) & 0xffff_ffff;
+    ((low * groups as u64 >> 32) as usize, low as usize % WIDTH)
 }
 
 pub(crate) struct Index {
-    /// An entry is in its home bucket, or, where that and all between are full, in a later one.
-    buckets: Vec<Bucket>,
+    /// An entry is in its first group or, where that and all between were full, in a later one; at most 5 of 8 entries
+    /// are in use.
+    groups: Vec<Group>,
     len: usize,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
-        Self { buckets: vec![EMPTY; FIRST_BUCKETS], len: 0 }
+        Self { groups: vec![Group([EMPTY; WIDTH]); FIRST_GROUPS], len: 0 }
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>()
+        self.groups.len() * size_of::<Group>()
     }
 
-    fn home(&self, hash: u64, tag: u32) -> usize {
-        home(hash, tag, self.buckets.len())
+    fn home(&self, hash: u64, tag: u32) -> (usize, usize) {
+        home(hash, tag, self.groups.len())
     }
 
-    fn after(&self, bucket: usize) -> usize {
-        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+    fn after(&self, group: usize) -> usize {
+        if group + 1 == self.groups.len() { 0 } else { group + 1 }
     }
 
     /// Sets `out` to the slot of every row and `missed` to the rows whose slot is not known yet (theirs in `out` is
@@ -118,48 +113,56 @@ impl Index {
         out.clear();
         out.resize(rows, Slot(0));
         missed.resize(rows, 0);
-        let buckets = self.buckets.as_slice();
+        let groups = self.groups.as_slice();
+        if groups.len() > NEAR_GROUPS {
+            // With nothing else to do, the processor overlaps as many misses as it can.
+            self.touch(hashes.iter().enumerate().map(|(row, &hash)| (hash, tag(row))));
+        }
         let mut misses = 0;
         for (row, ((&hash, &word), slot)) in hashes.iter().zip(words).zip(out.iter_mut()).enumerate() {
             let tag = tag(row);
-            let (found_slot, found) = buckets[home(hash, tag, buckets.len())].look(word, tag);
-            *slot = Slot(found_slot);
+            let (group, first) = home(hash, tag, groups.len());
+            let entry = groups[group].0[first];
+            *slot = Slot(entry.slot);
             missed[misses] = row as u32;
-            misses += usize::from(!found);
+            misses += usize::from(entry.differs(word, tag));
         }
-        for distance in 1..PASSES {
+        for pass in 1..PASSES {
             let mut left = 0;
             for at in 0..misses {
                 let row = missed[at] as usize;
                 let tag = tag(row);
-                let bucket = home(hashes[row], tag, buckets.len()) + distance;
-                let bucket = if bucket < buckets.len() { bucket } else { bucket - buckets.len() };
-                let (found_slot, found) = buckets[bucket].look(words[row], tag);
-                out[row] = Slot(found_slot);
+                let (group, first) = home(hashes[row], tag, groups.len());
+                let group = group + pass / WIDTH;
+                let group = if group < groups.len() { group } else { group - groups.len() };
+                let entry = groups[group].0[(first + pass) % WIDTH];
+                out[row] = Slot(entry.slot);
                 missed[left] = row as u32;
-                left += usize::from(!found);
+                left += usize::from(entry.differs(words[row], tag));
             }
             misses = left;
         }
         missed.truncate(misses);
     }
 
-    /// Reads the buckets of some keys, all at once, so that they are near when each is looked for.
+    /// Reads the first group of some keys, all at once, so that it is near when each is looked for.
+    #[inline]
     pub(crate) fn touch(&self, keys: impl Iterator<Item = (u64, u32)>) {
-        let touched = keys.fold(0, |all, (hash, tag)| all ^ self.buckets[self.home(hash, tag)].slots[0]);
+        let groups = self.groups.as_slice();
+        let touched = keys.fold(0, |all, (hash, tag)| all ^ groups[home(hash, tag, groups.len()).0].0[0].slot);
         std::hint::black_box(touched);
     }
 
     /// The slot of an entry with this word and tag that is the `same` key.
     pub(crate) fn find(&self, hash: u64, word: u64, tag: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(hash, tag);
+        let (mut at, _) = self.home(hash, tag);
         loop {
-            let bucket = &self.buckets[at];
-            let mut found = bucket.entries().filter(|entry| (entry.0, entry.1) == (word, tag));
-            if let Some((.., slot)) = found.find(|(.., slot)| same(*slot)) {
-                return Some(slot);
+            let group = &self.groups[at];
+            let found = group.0.iter().find(|entry| !entry.differs(word, tag) && same(entry.slot));
+            if let Some(entry) = found {
+                return Some(entry.slot);
             }
-            if !bucket.is_full() {
+            if !group.is_full() {
                 return None;
             }
             at = self.after(at);
@@ -168,60 +171,61 @@ impl Index {
 
     /// Adds an entry that is not there yet. `hash_of` gives the hash of an entry's word and tag.
     pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
-        if self.len >= self.buckets.len() * WIDTH * 13 / 16 {
-            let larger = vec![EMPTY; self.buckets.len() + self.buckets.len() / 2];
-            for bucket in std::mem::replace(&mut self.buckets, larger) {
-                bucket.entries().for_each(|entry| self.place(hash_of(entry.0, entry.1), entry));
+        if self.len >= self.groups.len() * WIDTH * 5 / 8 {
+            let larger = vec![Group([EMPTY; WIDTH]); self.groups.len() + self.groups.len() / 2];
+            for group in std::mem::replace(&mut self.groups, larger) {
+                for entry in group.0.into_iter().filter(|entry| !entry.is_empty()) {
+                    self.place(hash_of(entry.word, entry.tag), entry);
+                }
             }
         }
-        self.place(hash, (word, tag, slot));
+        self.place(hash, Entry { word, tag, slot });
         self.len += 1;
     }
 
-    fn place(&mut self, hash: u64, entry: (u64, u32, u32)) {
-        let mut at = self.home(hash, entry.1);
-        while self.buckets[at].is_full() {
+    fn place(&mut self, hash: u64, entry: Entry) {
+        let (mut at, first) = self.home(hash, entry.tag);
+        while self.groups[at].is_full() {
             at = self.after(at);
         }
-        self.buckets[at].push(entry);
+        self.groups[at].put(first, entry);
     }
 
-    /// Removes the entry of a slot and closes the gap (Knuth, TAOCP 6.4, algorithm R, with buckets): a bucket that is no
-    /// longer full gets back an entry that did not fit into it.
+    /// Removes the entry of a slot and closes the gap.
     pub(crate) fn remove(&mut self, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
-        let mut gap = self.home(hash_of(word, tag), tag);
+        let (mut at, _) = self.home(hash_of(word, tag), tag);
         loop {
-            let found = self.buckets[gap].entries().position(|entry| entry == (word, tag, slot));
-            let was_full = self.buckets[gap].is_full();
-            if let Some(at) = found {
-                self.buckets[gap].remove(at);
+            let was_full = self.groups[at].is_full();
+            if let Some(entry) = self.groups[at].0.iter_mut().find(|entry| **entry == Entry { word, tag, slot }) {
+                *entry = EMPTY;
                 self.len -= 1;
                 if was_full {
-                    self.close(gap, hash_of);
+                    self.close(at, hash_of);
                 }
                 return;
             }
             if !was_full {
                 return;
             }
-            gap = self.after(gap);
+            at = self.after(at);
         }
     }
 
-    /// `gap` was full and is not any more.
+    /// Gives a group that is no longer full an entry that had to go on from it, and so on (Knuth, TAOCP 6.4, algorithm
+    /// R, with groups for places).
     fn close(&mut self, mut gap: usize, hash_of: impl Fn(u64, u32) -> u64) {
-        let buckets = self.buckets.len();
-        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + buckets - from };
+        let groups = self.groups.len();
+        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + groups - from };
         let mut at = self.after(gap);
         while at != gap {
-            let bucket = &self.buckets[at];
-            let was_full = bucket.is_full();
-            let movable = |entry: (u64, u32, u32)| {
-                distance(home(hash_of(entry.0, entry.1), entry.1, buckets), at) >= distance(gap, at)
+            let was_full = self.groups[at].is_full();
+            let home_of = |entry: Entry| home(hash_of(entry.word, entry.tag), entry.tag, groups);
+            let went_on = |entry: &&mut Entry| {
+                !entry.is_empty() && distance(home_of(**entry).0, at) >= distance(gap, at)
             };
-            if let Some((which, entry)) = bucket.entries().enumerate().find(|(_, entry)| movable(*entry)) {
-                self.buckets[at].remove(which);
-                self.buckets[gap].push(entry);
+            let moved = self.groups[at].0.iter_mut().find(went_on).map(|entry| std::mem::replace(entry, EMPTY));
+            if let Some(entry) = moved {
+                self.groups[gap].put(home_of(entry).1, entry);
                 gap = at;
             }
             if !was_full {

@@ -1,4 +1,4 @@
-//! Stores: what is written is found again, damage falls back, other generations are kept out.
+//! Stores: what is written is found again, damage is told, other generations are kept out.
 
 use std::fs;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn spoilt(spoil: impl Fn(Vec<u8>) -> Vec<u8>) -> (TempDir, PathBuf, LocalDirecto
 }
 
 #[test]
-fn a_broken_newest_falls_back_and_is_reported() {
+fn a_broken_newest_is_reported_beside_the_newest_that_can_be_read() {
     type Spoil = fn(Vec<u8>) -> Vec<u8>;
     let cases: [(&str, Spoil); 5] = [
         ("fewer than its header", |_| Vec::new()),
@@ -128,10 +128,18 @@ fn a_broken_newest_falls_back_and_is_reported() {
     for (expected, spoil) in cases {
         let (_directory, file, store) = spoilt(spoil);
         let latest = store.latest().unwrap();
-        assert_eq!(latest.manifest.unwrap().1, sample(2, 1), "{expected}");
-        let [error] = latest.broken.as_slice() else { panic!("one is broken: {:?}", latest.broken) };
+        assert_eq!(latest.manifest.as_ref().unwrap().1, sample(2, 1), "{expected}");
+        let [(id, error)] = latest.broken.as_slice() else { panic!("one is broken: {:?}", latest.broken) };
         assert!(error.message().contains(expected), "{error}");
-        assert_eq!(error.place("file"), Some(file.to_str().unwrap()));
+        assert_eq!((*id, error.place("file")), (CheckpointId(3), Some(file.to_str().unwrap())));
+        // Nobody goes back behind it unasked.
+        for behind in [None, Some(CheckpointId(2))] {
+            let refused = latest.check_nothing_newer_is_broken(behind).unwrap_err();
+            assert!(refused.message().contains(expected), "{refused}");
+            assert!(refused.message().ends_with("name one in execution.state-recovery.path"), "{refused}");
+            assert_eq!(refused.place("file"), Some(file.to_str().unwrap()));
+        }
+        assert_eq!(latest.check_nothing_newer_is_broken(Some(CheckpointId(4))), Ok(()));
         assert_eq!(latest.highest, Some(CheckpointId(3)), "its id is not given out again");
     }
 }

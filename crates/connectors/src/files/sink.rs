@@ -9,12 +9,18 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flott_core::{Batch, Committable, Committer, Error, OperatorInfo, Result, RowKind, Sink, SinkWriter, Spec};
+use flott_core::{
+    Batch, Committable, Committer, Error, OperatorInfo, Result, RowKind, Sink, SinkWriter, Spec, StoredForm,
+};
 use flott_formats::csv::{CsvOptions, CsvWriter};
 use serde::{Deserialize, Serialize};
 
-use super::NAME;
-use crate::encoding::{decode, encode};
+use super::{NAME, Root};
+
+/// A [`Part`].
+const PART: StoredForm = StoredForm::new("a part of a files sink", 1);
+/// A writer's entry: the number of its next part.
+const NEXT_PART: StoredForm = StoredForm::new("the number of the next part", 1);
 
 /// Written at once.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -46,25 +52,26 @@ impl FilesSinkConfig {
 }
 
 pub(super) struct FilesSink {
-    config: FilesSinkConfig,
+    format: SinkFormat,
+    root: Root,
 }
 
 impl FilesSink {
-    pub(super) fn new(config: FilesSinkConfig) -> Self {
-        Self { config }
+    pub(super) fn new(FilesSinkConfig { path, format }: FilesSinkConfig) -> Result<Self> {
+        Ok(Self { format, root: Root::new(&path)? })
     }
 }
 
 impl Sink for FilesSink {
     fn writer(&self, info: &Arc<OperatorInfo>, restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
-        let SinkFormat::Csv(options) = &self.config.format;
+        let SinkFormat::Csv(options) = &self.format;
         let schema = info.inputs.first().ok_or_else(|| Error::internal("a sink without an input"))?;
         let format = CsvWriter::new(schema.clone(), options)?;
-        let folder = &self.config.path;
-        std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder.display(), &e))?;
-        let numbers = restored.iter().map(|entry| decode("the number of the next part", entry));
+        let made = std::fs::create_dir_all(&self.root.absolute);
+        made.map_err(|e| Error::io("make the folder", self.root.written.display(), &e))?;
+        let numbers = restored.iter().map(|entry| NEXT_PART.decode(entry));
         let next_part = numbers.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
-        let writer = FilesWriter { folder: folder.clone(), task: info.index, format, next_part, open: None };
+        let writer = FilesWriter { folder: self.root.absolute.clone(), task: info.index, format, next_part, open: None };
         Ok(Box::new(writer))
     }
 
@@ -73,7 +80,7 @@ impl Sink for FilesSink {
     }
 }
 
-/// What is to be committed: the hidden file and its name when it is.
+/// What is to be committed: the hidden file and its name when it is. Both are absolute.
 #[derive(Debug, Serialize, Deserialize)]
 struct Part {
     hidden: PathBuf,
@@ -163,11 +170,11 @@ impl SinkWriter for FilesWriter {
             return Ok(Vec::new());
         };
         file.sync_all().map_err(|e| Error::io("make durable", part.hidden.display(), &e))?;
-        Ok(vec![Committable(encode(&part)?)])
+        Ok(vec![Committable(PART.encode(&part)?)])
     }
 
     fn snapshot(&mut self) -> Result<Vec<Vec<u8>>> {
-        Ok(vec![encode(&self.next_part)?])
+        Ok(vec![NEXT_PART.encode(&self.next_part)?])
     }
 
     /// Prepared parts stay: a checkpoint may count on them.
@@ -185,7 +192,7 @@ impl Committer for FilesCommitter {
     fn commit(&mut self, committables: &[Committable]) -> Result<()> {
         let mut folders = BTreeSet::new();
         for committable in committables {
-            let part: Part = decode("a part to commit", &committable.0)?;
+            let part: Part = PART.decode(&committable.0)?;
             match (exists(&part.hidden)?, exists(&part.visible)?) {
                 (true, false) => std::fs::rename(&part.hidden, &part.visible)
                     .map_err(|e| Error::io("rename", part.hidden.display(), &e))?,

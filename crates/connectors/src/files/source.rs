@@ -11,16 +11,18 @@ use std::sync::Arc;
 use arrow_schema::{Schema, SchemaRef};
 use flott_core::{
     Batch, Error, OperatorInfo, ReaderContext, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator,
-    Wait,
+    StoredForm, Wait,
 };
 use flott_formats::csv::{CsvDecoder, CsvOptions};
 use flott_formats::{Decoded, Decoder, lines};
 use serde::{Deserialize, Serialize};
 
-use super::NAME;
 use super::listing::list;
-use crate::encoding::{decode, encode};
+use super::{NAME, Root};
 use crate::splits::PendingSplits;
+
+/// A [`FilePart`].
+const POSITION: StoredForm = StoredForm::new("the position in a file", 1);
 
 /// Read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -140,11 +142,12 @@ impl AnyDecoder {
 
 pub(super) struct FilesSource {
     config: Arc<FilesSourceConfig>,
+    root: Root,
 }
 
 impl FilesSource {
-    pub(super) fn new(config: FilesSourceConfig) -> Self {
-        Self { config: Arc::new(config) }
+    pub(super) fn new(config: FilesSourceConfig) -> Result<Self> {
+        Ok(Self { root: Root::new(&config.path)?, config: Arc::new(config) })
     }
 
     fn check_header(&self, path: &Path) -> Result<()> {
@@ -180,9 +183,9 @@ impl Source for FilesSource {
             while start < listed.bytes {
                 let end = start.saturating_add(size).min(listed.bytes);
                 let whole = start == 0 && end == listed.bytes;
-                let part = FilePart { path: listed.path.clone(), start, end, next: start, whole };
+                let part = FilePart { path: self.root.absolute(&listed.path), start, end, next: start, whole };
                 let id = if whole { listed.name.clone() } else { format!("{} {start}..{end}", listed.name) };
-                splits.push(Split { id: id.into(), position: encode(&part)? });
+                splits.push(Split { id: id.into(), position: POSITION.encode(&part)? });
                 start = end;
             }
         }
@@ -190,7 +193,7 @@ impl Source for FilesSource {
     }
 
     fn reader(&self, _info: &Arc<OperatorInfo>) -> Result<Box<dyn SourceReader>> {
-        Ok(Box::new(FilesReader { config: self.config.clone(), splits: Vec::new() }))
+        Ok(Box::new(FilesReader { config: self.config.clone(), root: self.root.clone(), splits: Vec::new(), last: 0 }))
     }
 }
 
@@ -201,6 +204,7 @@ fn open(path: &Path) -> Result<File> {
 /// The position of a split: rows that start in `start..end`, from `next` on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct FilePart {
+    /// Absolute.
     path: PathBuf,
     start: u64,
     end: u64,
@@ -212,12 +216,17 @@ struct FilePart {
 
 struct FilesReader {
     config: Arc<FilesSourceConfig>,
+    root: Root,
     splits: Vec<Active>,
+    /// The split of the last batch.
+    last: usize,
 }
 
 struct Active {
     id: Arc<str>,
     part: FilePart,
+    /// Where the last batch began.
+    batch_start: u64,
     paused: bool,
     /// Opened when its first batch is due.
     open: Option<OpenPart>,
@@ -225,8 +234,8 @@ struct Active {
 
 impl SourceReader for FilesReader {
     fn add_split(&mut self, split: Split) -> Result<()> {
-        let part = decode("the position of a split", &split.position)?;
-        self.splits.push(Active { id: split.id, part, paused: false, open: None });
+        let part: FilePart = POSITION.decode(&split.position)?;
+        self.splits.push(Active { id: split.id, batch_start: part.next, part, paused: false, open: None });
         Ok(())
     }
 
@@ -240,15 +249,29 @@ impl SourceReader for FilesReader {
         let active = &mut self.splits[index];
         let open = match &mut active.open {
             Some(open) => open,
-            None => active.open.insert(OpenPart::new(&self.config.format, &active.part)?),
+            None => active.open.insert(OpenPart::new(&self.config.format, &active.part, &self.root)?),
         };
         match open.next_batch(ctx.max_rows)? {
             Some(batch) => {
+                self.last = index;
+                active.batch_start = active.part.next;
                 active.part.next = open.decoder.any().input().position();
                 Ok(SourceEvent::Batch(active.id.clone(), batch))
             }
             None => Ok(SourceEvent::SplitFinished(self.splits.remove(index).id)),
         }
+    }
+
+    fn at_row(&self, error: Error, row: usize) -> Error {
+        let Some(active) = self.splits.get(self.last) else { return error.at("row of the batch", row) };
+        let part = FilePart { next: active.batch_start, ..active.part.clone() };
+        let line = OpenPart::new(&self.config.format, &part, &self.root).and_then(|part| part.line_of(row));
+        let error = match line {
+            Ok(line) => error.at("line", line),
+            // The file has gone since.
+            Err(_) => error.at("row of the batch", row),
+        };
+        error.at("file", self.root.shown(&part.path).display())
     }
 
     fn pause(&mut self, split: &str, paused: bool) {
@@ -259,13 +282,15 @@ impl SourceReader for FilesReader {
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
         let splits = self.splits.iter();
-        splits.map(|split| Ok(Split { id: split.id.clone(), position: encode(&split.part)? })).collect()
+        splits.map(|split| Ok(Split { id: split.id.clone(), position: POSITION.encode(&split.part)? })).collect()
     }
 }
 
 /// A part with its file and its decoder.
 struct OpenPart {
     path: PathBuf,
+    /// The path for people.
+    shown: PathBuf,
     file: File,
     decoder: AnyDecoder,
     /// Lines are counted from the start of the file.
@@ -273,16 +298,20 @@ struct OpenPart {
 }
 
 impl OpenPart {
-    fn new(format: &SourceFormat, part: &FilePart) -> Result<Self> {
-        let io = |doing: &'static str| move |e: std::io::Error| Error::io(doing, part.path.display(), &e);
-        let mut file = open(&part.path)?;
+    fn new(format: &SourceFormat, part: &FilePart, root: &Root) -> Result<Self> {
+        let shown = root.shown(&part.path);
+        let io = |doing: &'static str| {
+            let shown = shown.clone();
+            move |e: std::io::Error| Error::io(doing, shown.display(), &e)
+        };
+        let mut file = File::open(&part.path).map_err(io("open"))?;
         let bytes = file.metadata().map_err(io("read"))?.len();
         if bytes < part.end {
             let text = format!("expected a file of at least {} bytes, found {bytes}: it has been cut", part.end);
-            return Err(Error::user(text).at("file", part.path.display()));
+            return Err(Error::user(text).at("file", shown.display()));
         }
         let mut decoder = format.decoder(!part.whole)?;
-        decoder.read_header(&mut file, &part.path)?;
+        decoder.read_header(&mut file, &shown)?;
         let input = decoder.any().input_mut();
         input.stop_at(part.end);
         let header_end = input.position();
@@ -299,7 +328,7 @@ impl OpenPart {
             };
             file.seek(SeekFrom::Start(seek_to)).map_err(io("read"))?;
         }
-        Ok(Self { path: part.path.clone(), file, decoder, lines_known })
+        Ok(Self { path: part.path.clone(), shown, file, decoder, lines_known })
     }
 
     /// `None`: no row is left.
@@ -311,29 +340,46 @@ impl OpenPart {
                 Ok(Decoded::Finished) => return Ok(None),
                 Ok(Decoded::NeedBytes) => {
                     let read = decoder.input_mut().read_from(&mut self.file, CHUNK_BYTES);
-                    read.map_err(|e| Error::io("read", self.path.display(), &e))?;
+                    read.map_err(|e| Error::io("read", self.shown.display(), &e))?;
                 }
-                Err(_) if !self.lines_known => {
-                    // Only an error is worth the reading of all that stands before: then decode it again, to the
-                    // same error with the right line.
-                    let before = count_lines(&self.path, decoder.input().position())?;
-                    decoder.input_mut().set_line(before + 1);
-                    self.lines_known = true;
-                }
-                Err(e) => return Err(e.at("file", self.path.display())),
+                // Only an error is worth the reading of all that stands before: then decode it again, to the same
+                // error with the right line.
+                Err(_) if !self.lines_known => self.find_line()?,
+                Err(e) => return Err(e.at("file", self.shown.display())),
             }
         }
+    }
+
+    /// Counts lines from the start of the file.
+    fn find_line(&mut self) -> Result<()> {
+        let input = self.decoder.any().input_mut();
+        let before = count_lines(&self.path, input.position());
+        input.set_line(before.map_err(|e| Error::io("read", self.shown.display(), &e))? + 1);
+        self.lines_known = true;
+        Ok(())
+    }
+
+    /// The line in which a row ends, counted from where this part goes on; it is read again for that.
+    fn line_of(mut self, row: usize) -> Result<u64> {
+        if !self.lines_known {
+            self.find_line()?;
+        }
+        let mut left = row + 1;
+        while left > 0 {
+            // No further row: it is behind the last one.
+            left -= self.next_batch(left)?.map_or(left, |batch| batch.num_rows());
+        }
+        Ok(self.decoder.any().input().line() - 1)
     }
 }
 
 /// Ends of lines among the first `bytes` of a file.
-fn count_lines(path: &Path, bytes: u64) -> Result<u64> {
-    let io = |e: &std::io::Error| Error::io("read", path.display(), e);
-    let mut file = open(path)?.take(bytes);
+fn count_lines(path: &Path, bytes: u64) -> std::io::Result<u64> {
+    let mut file = File::open(path)?.take(bytes);
     let mut chunk = vec![0; 1 << 16];
     let mut lines = 0;
     loop {
-        match file.read(&mut chunk).map_err(|e| io(&e))? {
+        match file.read(&mut chunk)? {
             0 => return Ok(lines),
             read => lines += memchr::memchr_iter(b'\n', &chunk[..read]).count() as u64,
         }

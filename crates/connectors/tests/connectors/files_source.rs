@@ -5,7 +5,7 @@ use std::path::Path;
 
 use arrow_schema::{DataType, Field, Schema};
 use flott_connectors::files::{FilesSourceConfig, SourceFormat};
-use flott_core::{ErrorDomain, ReaderContext, Spec};
+use flott_core::{Error, ErrorDomain, ReaderContext, SourceEvent, Spec};
 use flott_formats::csv::CsvOptions;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -150,14 +150,35 @@ fn a_file_that_has_been_cut() {
     assert_eq!(error.message(), "expected a file of at least 8 bytes, found 4: it has been cut");
 }
 
+/// What is wrong with a row may be found after it was read, such as an event time that is NULL.
 #[test]
-fn positions_of_an_unknown_version_are_refused() {
-    let folder = folder(&[("a.txt", "one\n")]);
-    let spec = lines(folder.path(), 1);
-    let mut split = splits(&spec).remove(0);
-    split.position[0] = 9;
-    let error = source(&spec).unwrap().reader(&info(0, 1, nothing())).unwrap().add_split(split).unwrap_err();
-    assert_eq!(error.message(), "expected the position of a split of version 1, found version 9");
+fn a_row_of_the_last_batch_is_found_again() {
+    let content = "n,s\n1,x\n2,x\n\n3,x\n# no row\n4,x\n5,x\n6,x";
+    let folder = folder(&[("a.csv", content)]);
+    let file = folder.path().join("a.csv");
+    // Of the rows; the second and the third of a blank line and a comment.
+    let lines = [2, 3, 5, 7, 8, 9];
+    for (split_bytes, max_rows) in [(1 << 20, 100), (1 << 20, 2), (9, 100), (9, 1), (4, 2)] {
+        let spec = csv(&file, true, split_bytes);
+        let source = source(&spec).unwrap();
+        let mut reader = source.reader(&info(0, 1, nothing())).unwrap();
+        splits(&spec).into_iter().for_each(|split| reader.add_split(split).unwrap());
+        let clock = flott_core::ManualClock::default();
+        let ctx = ReaderContext { waker: std::task::Waker::noop(), clock: &clock, max_rows };
+        let mut found = Vec::new();
+        loop {
+            match reader.next_batch(&ctx).unwrap() {
+                SourceEvent::Batch(_, batch) => found.extend((0..batch.num_rows()).map(|row| {
+                    let error = reader.at_row(Error::user("NULL"), row);
+                    assert_eq!(error.place("file"), file.to_str());
+                    error.place("line").unwrap().parse::<u64>().unwrap()
+                })),
+                SourceEvent::SplitFinished(_) => {}
+                _ => break,
+            }
+        }
+        assert_eq!(found, lines, "parts of {split_bytes} bytes, batches of {max_rows}");
+    }
 }
 
 #[test]
@@ -207,16 +228,16 @@ proptest! {
         if !last_end {
             content.truncate(content.trim_end_matches(['\r', '\n']).len());
         }
+        // In a folder, where a file may be empty.
         let folder = folder(&[("f", &content)]);
-        let file = folder.path().join("f");
 
-        let read_csv = read(&csv(&file, header, split_bytes), max_rows, events).unwrap();
+        let read_csv = read(&csv(folder.path(), header, split_bytes), max_rows, events).unwrap();
         let expected: Vec<_> = rows.iter().enumerate().map(|(n, s)| {
             format!("{n}, {}", if s.is_empty() { "null" } else { s })
         }).collect();
         prop_assert_eq!(read_csv.iter().map(|(_, row)| row.clone()).collect::<Vec<_>>(), expected);
 
-        let read_lines = read(&lines(&file, split_bytes), max_rows, events).unwrap();
+        let read_lines = read(&lines(folder.path(), split_bytes), max_rows, events).unwrap();
         let expected: Vec<_> = content.lines().map(str::to_owned).collect();
         prop_assert_eq!(read_lines.iter().map(|(_, row)| row.clone()).collect::<Vec<_>>(), expected);
     }

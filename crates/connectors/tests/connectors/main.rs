@@ -5,4 +5,5 @@ mod files_sink;
 mod files_source;
 mod in_memory;
 mod print;
+mod stored;
 mod support;

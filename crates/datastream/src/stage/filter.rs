@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use flott_core::{Batch, Context, Progress, Result};
+use flott_core::{Progress, Result};
 
-use super::{Function, Rows, at_row};
+use super::{Call, Function, Rows, at_row};
 use crate::{Outcome, Record};
 
 pub(crate) struct Filter<T, F> {
@@ -21,13 +21,7 @@ where
     type In = T;
     type Out = T;
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        _source: Option<&Batch>,
-        out: &mut Rows<T>,
-        _ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, out: &mut Rows<T>, _call: &mut Call<'_, '_>) -> Result<Progress> {
         std::mem::swap(input, out);
         let mut kept = 0;
         for row in 0..out.rows.len() {

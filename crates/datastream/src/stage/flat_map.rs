@@ -3,9 +3,9 @@
 
 use std::marker::PhantomData;
 
-use flott_core::{Batch, Context, Progress, Result, Timestamp};
+use flott_core::{Progress, Result, Timestamp};
 
-use super::{CHUNK_ROWS, Function, Rows, at_row};
+use super::{CHUNK_ROWS, Call, Function, Rows, at_row};
 use crate::{Outcome, Record};
 
 pub(crate) struct FlatMap<T, F, I: IntoIterator> {
@@ -34,13 +34,7 @@ where
     type In = T;
     type Out = R::Out;
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        _source: Option<&Batch>,
-        out: &mut Rows<R::Out>,
-        _ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, out: &mut Rows<R::Out>, _call: &mut Call<'_, '_>) -> Result<Progress> {
         if !self.reversed {
             input.rows.reverse();
             input.times.reverse();

@@ -14,7 +14,7 @@ use flott_core::{
     Timestamp,
 };
 
-use super::{Link, Stage};
+use super::{Call, Link, Stage};
 
 /// Makes a stage, a new one for every task.
 pub(crate) type MakeStage = Box<dyn Fn() -> Box<dyn Stage> + Send + Sync>;
@@ -90,14 +90,14 @@ impl Fused {
         &mut self,
         index: usize,
         ctx: &mut Context<'_>,
-        call: impl FnOnce(&mut dyn Stage, &mut dyn Link, Option<&Batch>, &mut dyn Link, &mut Context<'_>) -> Result<R>,
+        call: impl FnOnce(&mut dyn Stage, &mut dyn Link, &mut dyn Link, &mut Call<'_, '_>) -> Result<R>,
     ) -> Result<R> {
         let ctx = ctx.member(index)?;
         let source = self.source.as_ref();
         let (before, behind) = self.links.split_at_mut(index + 1);
         let (input, output) = (&mut *before[index], &mut *behind[0]);
-        let head = if index == 0 { source } else { None };
-        let outcome = call(&mut *self.stages[index], input, head, output, ctx)
+        let batch = if index == 0 { source } else { None };
+        let outcome = call(&mut *self.stages[index], input, output, &mut Call { batch, ctx })
             .map_err(|e| with_record(e, source).at("operator", &ctx.info().name))?;
         if let Some((out, into)) = self.between.get(index) {
             let rows = self.links[index + 1].len() as u64;
@@ -122,8 +122,7 @@ impl Fused {
             if more && self.again[index] {
                 return Ok(Progress::Again);
             }
-            let progress =
-                self.call(index, ctx, |stage, input, source, out, ctx| stage.run(input, source, out, ctx))?;
+            let progress = self.call(index, ctx, |stage, input, out, call| stage.run(input, out, call))?;
             self.again[index] = progress == Progress::Again;
             more |= self.again[index];
         }
@@ -139,7 +138,7 @@ impl Fused {
                 self.watermark = None;
                 return Ok(Progress::Done);
             }
-            let progress = self.call(index, ctx, |stage, _, _, out, ctx| stage.on_watermark(at, out, ctx))?;
+            let progress = self.call(index, ctx, |stage, _, out, call| stage.on_watermark(at, out, call.ctx))?;
             if progress == Progress::Done {
                 self.watermark = Some((index + 1, at));
             } else {
@@ -198,7 +197,7 @@ impl Operator for Fused {
 
     fn on_timers(&mut self, timers: &[Timer], ctx: &mut Context<'_>) -> Result<Progress> {
         let member = ctx.current();
-        self.call(member, ctx, |stage, _, _, out, ctx| stage.on_timers(timers, out, ctx))?;
+        self.call(member, ctx, |stage, _, out, call| stage.on_timers(timers, out, call.ctx))?;
         self.advance(ctx)
     }
 
@@ -209,7 +208,7 @@ impl Operator for Fused {
 
     fn on_response(&mut self, response: Response, ctx: &mut Context<'_>) -> Result<Progress> {
         let member = ctx.current();
-        self.call(member, ctx, |stage, _, _, out, _| stage.on_response(response, out))?;
+        self.call(member, ctx, |stage, _, out, _| stage.on_response(response, out))?;
         self.advance(ctx)
     }
 }

@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
-use flott_core::{Batch, Context, Progress, Result};
+use flott_core::{Progress, Result};
 
-use super::{Function, Rows};
+use super::{Call, Function, Rows};
 use crate::Record;
 use crate::record::RecordBuilder;
 
@@ -37,13 +37,7 @@ where
     type In = T;
     type Out = T;
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        _source: Option<&Batch>,
-        out: &mut Rows<T>,
-        _ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, out: &mut Rows<T>, _call: &mut Call<'_, '_>) -> Result<Progress> {
         std::mem::swap(input, out);
         Ok(Progress::Done)
     }

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use flott_core::{Batch, Context, Progress, Result};
+use flott_core::{Progress, Result};
 
-use super::{Function, Rows, at_row};
+use super::{Call, Function, Rows, at_row};
 use crate::{Outcome, Record};
 
 pub(crate) struct Map<T, F> {
@@ -21,13 +21,7 @@ where
     type In = T;
     type Out = R::Out;
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        _source: Option<&Batch>,
-        out: &mut Rows<R::Out>,
-        _ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, out: &mut Rows<R::Out>, _call: &mut Call<'_, '_>) -> Result<Progress> {
         out.take_beside(input);
         for (index, row) in input.rows.drain(..).enumerate() {
             let mapped = (self.f)(row).into_result().map_err(|e| at_row(e, out.origins[index]))?;

@@ -19,8 +19,9 @@ use std::any::Any;
 
 use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
+use flott_core::state::Keys;
 use flott_core::state::timers::Timer;
-use flott_core::{Batch, Context, Error, Progress, Response, Result, RowKind, Timestamp};
+use flott_core::{Batch, Context, Error, InputId, Progress, Response, Result, RowKind, Timestamp};
 
 use crate::record::{Record, RecordBuilder, RecordReader};
 
@@ -100,6 +101,25 @@ pub(crate) fn at_row(error: Error, origin: u32) -> Error {
     if origin == NO_ORIGIN { error } else { error.at("row", origin) }
 }
 
+/// What a stage may touch while it takes rows.
+pub(crate) struct Call<'c, 'a> {
+    /// The batch the rows were decoded from; only the first stage of a run has it.
+    batch: Option<&'c Batch>,
+    pub(crate) ctx: &'c mut Context<'a>,
+}
+
+impl Call<'_, '_> {
+    /// The batch the rows were decoded from, for stages that are the first of their run.
+    pub(crate) fn source(&self) -> Result<&Batch> {
+        self.batch.ok_or_else(|| Error::internal("a function that begins a run is in the middle of one"))
+    }
+
+    /// The keys of the rows; a keyed stage follows an exchange, so it is the first.
+    pub(crate) fn keys(&self) -> Result<Keys> {
+        self.ctx.keys(InputId(0), self.source()?)
+    }
+}
+
 /// A user's function on typed rows.
 pub(crate) trait Function: Send + 'static {
     /// Rows taken.
@@ -112,14 +132,12 @@ pub(crate) trait Function: Send + 'static {
         Ok(())
     }
 
-    /// Takes all rows of `input`, or some and answers `Again`. `source` is the batch they were decoded from, for the
-    /// first stage of a run.
+    /// Takes all rows of `input`, or some and answers `Again`.
     fn run(
         &mut self,
         input: &mut Rows<Self::In>,
-        source: Option<&Batch>,
         out: &mut Rows<Self::Out>,
-        ctx: &mut Context<'_>,
+        call: &mut Call<'_, '_>,
     ) -> Result<Progress>;
 
     /// Timers of this member are due.
@@ -152,13 +170,7 @@ pub(crate) trait Stage: Send {
     fn decode(&self, batch: &Batch, into: &mut dyn Link) -> Result<()>;
     /// Up to [`CHUNK_ROWS`] rows off the front of `from` as a batch, at the end of a run.
     fn encode(&mut self, from: &mut dyn Link, schema: &SchemaRef) -> Result<Batch>;
-    fn run(
-        &mut self,
-        input: &mut dyn Link,
-        source: Option<&Batch>,
-        out: &mut dyn Link,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress>;
+    fn run(&mut self, input: &mut dyn Link, out: &mut dyn Link, call: &mut Call<'_, '_>) -> Result<Progress>;
     fn on_timers(&mut self, timers: &[Timer], out: &mut dyn Link, ctx: &mut Context<'_>) -> Result<()>;
     fn on_watermark(&mut self, at: Timestamp, out: &mut dyn Link, ctx: &mut Context<'_>) -> Result<Progress>;
     fn on_response(&mut self, response: Response, out: &mut dyn Link) -> Result<()>;
@@ -199,14 +211,8 @@ impl<F: Function> Stage for Typed<F> {
         encode_rows(from, &mut self.builder, schema, |rows, columns| function.hidden_columns(rows, columns))
     }
 
-    fn run(
-        &mut self,
-        input: &mut dyn Link,
-        source: Option<&Batch>,
-        out: &mut dyn Link,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
-        self.function.run(typed(input)?, source, typed(out)?, ctx)
+    fn run(&mut self, input: &mut dyn Link, out: &mut dyn Link, call: &mut Call<'_, '_>) -> Result<Progress> {
+        self.function.run(typed(input)?, typed(out)?, call)
     }
 
     fn on_timers(&mut self, timers: &[Timer], out: &mut dyn Link, ctx: &mut Context<'_>) -> Result<()> {

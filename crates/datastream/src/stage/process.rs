@@ -2,10 +2,10 @@
 
 use flott_core::state::Namespaces;
 use flott_core::state::timers::{TimeDomain, Timer};
-use flott_core::{Batch, Context, InputId, Namespace, Progress, Result, Slot};
+use flott_core::{Context, Namespace, Progress, Result, Slot};
 
-use super::reduce::{TABLE, keyed_source, not_open};
-use super::{Function, NO_ORIGIN, Rows, at_row};
+use super::reduce::{TABLE, not_open};
+use super::{Call, Function, NO_ORIGIN, Rows, at_row};
 use crate::process::{
     Collector, KeyedProcessFunction, OpenContext, ProcessContext, ProcessFunction, RowContext, TimerServices,
 };
@@ -32,14 +32,8 @@ impl<F: ProcessFunction> Function for Process<F> {
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        input: &mut Rows<F::In>,
-        _source: Option<&Batch>,
-        out: &mut Rows<F::Out>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
-        let (watermark, processing_time) = (ctx.watermark(), ctx.processing_time());
+    fn run(&mut self, input: &mut Rows<F::In>, out: &mut Rows<F::Out>, call: &mut Call<'_, '_>) -> Result<Progress> {
+        let (watermark, processing_time) = (call.ctx.watermark(), call.ctx.processing_time());
         let mut row_ctx = RowContext { timestamp: None, watermark, processing_time, side: &mut self.side };
         let mut collector = Collector { rows: out, time: None, origin: NO_ORIGIN };
         for (index, row) in input.rows.drain(..).enumerate() {
@@ -50,7 +44,7 @@ impl<F: ProcessFunction> Function for Process<F> {
             processed.map_err(|e| at_row(e, collector.origin))?;
         }
         input.clear();
-        self.side.emit(ctx)?;
+        self.side.emit(call.ctx)?;
         Ok(Progress::Done)
     }
 }
@@ -83,18 +77,12 @@ impl<F: KeyedProcessFunction> Function for KeyedProcess<F> {
         self.f.open(&mut OpenContext { ctx, table })
     }
 
-    fn run(
-        &mut self,
-        input: &mut Rows<F::In>,
-        source: Option<&Batch>,
-        out: &mut Rows<F::Out>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<F::In>, out: &mut Rows<F::Out>, call: &mut Call<'_, '_>) -> Result<Progress> {
         let services = self.services.ok_or_else(not_open)?;
-        let (watermark, processing_time) = (ctx.watermark(), ctx.processing_time());
-        let keys = ctx.keys(InputId(0), keyed_source(source)?)?;
+        let (watermark, processing_time) = (call.ctx.watermark(), call.ctx.processing_time());
+        let keys = call.keys()?;
         let reader = F::Key::reader(&keys.columns)?;
-        let state = ctx.state()?;
+        let state = call.ctx.state()?;
         self.slots.clear();
         let table = services.event.id().table;
         state.locate(table, &keys, Namespaces::All(Namespace::VOID), &mut self.slots)?;
@@ -118,7 +106,7 @@ impl<F: KeyedProcessFunction> Function for KeyedProcess<F> {
             processed.map_err(|e| at_row(e, collector.origin))?;
         }
         input.clear();
-        self.side.emit(ctx)?;
+        self.side.emit(call.ctx)?;
         Ok(Progress::Done)
     }
 

@@ -1,9 +1,9 @@
 //! A running combination of each key's rows: [`Reduce`].
 
 use flott_core::state::{Namespaces, ValueState};
-use flott_core::{Batch, Context, Error, Namespace, Progress, Result, Slot};
+use flott_core::{Context, Error, Namespace, Progress, Result, Slot};
 
-use super::{Function, Rows, at_row};
+use super::{Call, Function, Rows, at_row};
 use crate::record::Stored;
 use crate::{Outcome, Record};
 
@@ -20,11 +20,6 @@ impl<T, F> Reduce<T, F> {
     pub(crate) fn new(f: F) -> Self {
         Self { f, so_far: None, slots: Vec::new() }
     }
-}
-
-/// The batch a keyed stage reads its keys from: it follows an exchange, so it is the first of its run.
-pub(crate) fn keyed_source(source: Option<&Batch>) -> Result<&Batch> {
-    source.ok_or_else(|| Error::internal("a keyed function in the middle of a fused run"))
 }
 
 pub(crate) fn not_open() -> Error {
@@ -47,16 +42,10 @@ where
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        source: Option<&Batch>,
-        out: &mut Rows<T>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, out: &mut Rows<T>, call: &mut Call<'_, '_>) -> Result<Progress> {
         let so_far = self.so_far.ok_or_else(not_open)?;
-        let keys = ctx.keys(flott_core::InputId(0), keyed_source(source)?)?;
-        let state = ctx.state()?;
+        let keys = call.keys()?;
+        let state = call.ctx.state()?;
         self.slots.clear();
         state.locate(so_far.id().table, &keys, Namespaces::All(Namespace::VOID), &mut self.slots)?;
         let column = state.get_mut(so_far)?;

@@ -6,10 +6,9 @@
 use std::future::Future;
 use std::marker::PhantomData;
 
-use flott_core::{Batch, Context, Error, Progress, RequestOrder, Response, Result};
+use flott_core::{Batch, Error, Progress, RequestOrder, Response, Result};
 
-use super::reduce::keyed_source;
-use super::{Function, Rows, decode_rows};
+use super::{Call, Function, Rows, decode_rows};
 use crate::Record;
 use crate::outcome::user_error;
 use crate::record::to_columns;
@@ -31,19 +30,13 @@ where
     type In = T;
     type Out = U;
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        source: Option<&Batch>,
-        _out: &mut Rows<U>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
-        let payload = keyed_source(source)?.clone();
+    fn run(&mut self, input: &mut Rows<T>, _out: &mut Rows<U>, call: &mut Call<'_, '_>) -> Result<Progress> {
+        let payload = call.source()?.clone();
         let asked = input.rows.len();
         let rows = std::mem::take(&mut input.rows);
         input.clear();
         let answer = (self.f)(rows);
-        let schema = ctx.info().output.clone();
+        let schema = call.ctx.info().output.clone();
         let future = Box::pin(async move {
             let rows = answer.await.map_err(|e| user_error(&e))?;
             if rows.len() != asked {
@@ -52,7 +45,7 @@ where
             }
             Batch::of(schema, to_columns(&rows), asked)
         });
-        ctx.request(payload, self.order, future);
+        call.ctx.request(payload, self.order, future);
         Ok(Progress::Done)
     }
 

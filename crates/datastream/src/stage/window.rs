@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 
 use flott_core::state::columns::Aggregate;
 use flott_core::state::{AggregatingState, Namespaces};
-use flott_core::{Batch, Context, Counter, Error, InputId, Namespace, Progress, Result, Slot, Timestamp};
+use flott_core::{Context, Counter, Error, Namespace, Progress, Result, Slot, Timestamp};
 
-use super::reduce::{keyed_source, not_open};
-use super::{CHUNK_ROWS, Function, NO_ORIGIN, Rows, at_row};
+use super::reduce::not_open;
+use super::{CHUNK_ROWS, Call, Function, NO_ORIGIN, Rows, at_row};
 use crate::Outcome;
 use crate::record::{Record, RecordReader, Stored};
 use crate::windows::{TimeWindow, TumblingEventTimeWindows};
@@ -95,25 +95,19 @@ where
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        input: &mut Rows<T>,
-        source: Option<&Batch>,
-        _out: &mut Rows<W::Out>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Progress> {
+    fn run(&mut self, input: &mut Rows<T>, _out: &mut Rows<W::Out>, call: &mut Call<'_, '_>) -> Result<Progress> {
         if !input.timed {
             return Err(Error::user(
                 "rows have no event time, which windows need: call assign_timestamps_and_watermarks",
             ));
         }
         let contents = self.contents.ok_or_else(not_open)?;
-        let watermark = ctx.watermark();
-        let keys = ctx.keys(InputId(0), keyed_source(source)?)?;
+        let watermark = call.ctx.watermark();
+        let keys = call.keys()?;
         self.namespaces.clear();
         self.namespaces.extend(input.times.iter().map(|&time| self.windows.assign(Timestamp(time)).namespace()));
         self.slots.clear();
-        let state = ctx.state()?;
+        let state = call.ctx.state()?;
         state.locate(contents.id().table, &keys, Namespaces::Each(&self.namespaces), &mut self.slots)?;
         let column = state.get_mut(contents)?;
         let mut late = 0;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flott_core::{Batch, RowKind};
 use flott_datastream::*;
 
 use crate::driver::{Driver, MODES, Mode};
@@ -61,39 +60,6 @@ fn errors_of_keyed_functions() {
         visits(env).async_request(RequestOrder::Unordered, |_| async { Ok::<_, Error>(vec![1_u64]) })
     });
     assert_eq!(request.to_string(), "expected an answer for each of 2 rows, found 1 (operator Async Request)");
-}
-
-#[test]
-fn a_changelog_is_refused() {
-    let env = StreamExecutionEnvironment::new();
-    visits(&env).map(|visit| visit.user).collect();
-    let graph = env.stream_graph().unwrap();
-    let flott_plan::NodeKind::Operator(spec) = &graph.nodes[1].kind else { panic!("the map") };
-    let registry = env.registry();
-    let info = Arc::new(flott_core::OperatorInfo {
-        uid: "map".into(),
-        name: "Map".into(),
-        index: 0,
-        parallelism: 1,
-        max_parallelism: 1,
-        inputs: vec![graph.nodes[0].output.clone()],
-        output: graph.nodes[1].output.clone(),
-        side_outputs: Vec::new(),
-        keys: vec![Vec::new()],
-    });
-    let mut operator = registry.operator(&spec.factory).unwrap().create(spec, &info).unwrap();
-    let columns = record::to_columns(&[Visit { user: 1, url: None }]);
-    let deletion = Batch::of(graph.nodes[0].output.clone(), columns, 1).unwrap();
-    let deletion = deletion.with_row_kinds(Some(vec![RowKind::Delete as u8].into()));
-    let metrics = flott_core::Metrics::default();
-    let mut members =
-        [flott_core::Member { info, state: None, operator_state: flott_core::OperatorState::default(), metrics }];
-    let mut out = flott_core::Outbox::default();
-    let mut ctx = flott_core::Context::new(&mut members, 0, &mut out, Timestamp::MIN, Timestamp(0));
-    let error = operator.process(flott_core::InputId(0), deletion, &mut ctx).unwrap_err();
-    let expected = "expected an insert-only stream, found a row of kind -D: functions take rows, not changes (row 0, \
-                    record {user: 1, url: NULL}, operator Map)";
-    assert_eq!(error.to_string(), expected);
 }
 
 #[test]

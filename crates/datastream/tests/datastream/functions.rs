@@ -49,8 +49,8 @@ fn sales_by_item(env: &StreamExecutionEnvironment) -> KeyedStream<String, Sale> 
     rows(env).key_by(|sale: &Sale| sale.item.clone())
 }
 
-fn add(a: Sale, b: Sale) -> std::result::Result<Sale, String> {
-    let sum = a.amount.checked_add(b.amount).ok_or_else(|| format!("too many of {}", b.item))?;
+fn add(a: Sale, Sale { item, amount }: Sale) -> Result<Sale, String> {
+    let sum = a.amount.checked_add(amount).ok_or_else(|| format!("too many of {item}"))?;
     Ok(Sale { amount: sum, ..a })
 }
 

@@ -52,7 +52,9 @@ fn what_cannot_run_is_refused_before_it_does() {
              execution.checkpointing.dir)",
         ),
     ] {
-        assert_eq!(run(options), expected);
+        let error = run(options);
+        // The task that met it may follow.
+        assert!(error.starts_with(expected), "{error}");
     }
     let env = StreamExecutionEnvironment::new();
     let _unread = env.from_sequence(1, 3);

@@ -85,11 +85,12 @@ pub(super) fn can_keep(data_type: &DataType) -> bool {
     primitive_types!(kept_as(data_type), yes, matches!(data_type, DataType::Utf8 | DataType::Binary))
 }
 
-/// Opens an accumulator in `table`, named by what it does.
+/// Opens an accumulator in `table`, named by what it does. `keys` are the columns of the key.
 pub(super) fn open(
     kind: Kind,
     column: Option<usize>,
     input: &Schema,
+    keys: &[usize],
     state: &mut State,
     table: TableId,
 ) -> Result<Box<dyn Accumulator>> {
@@ -99,9 +100,10 @@ pub(super) fn open(
     let name = state_name(kind, column, input);
     let data_type = input.field(column).data_type();
     let kept = kept_as(data_type);
+    let of_key = keys.contains(&column) && is_one_value(kind, data_type);
     macro_rules! fold {
         ($fold:ty) => {
-            Ok(Box::new(Folded::<$fold>::open(column, data_type, &name, state, table)?))
+            Ok(Box::new(Folded::<$fold>::open(column, of_key, data_type, &name, state, table)?))
         };
     }
     macro_rules! least {
@@ -138,13 +140,20 @@ pub(super) fn open(
         (Kind::Sum, DataType::Decimal128(..)) => fold!(DecimalSum),
         (Kind::Sum, _) => unusable(),
         (_, DataType::Binary) => {
-            Ok(Box::new(Bytes { column, kind, data_type: data_type.clone(), handle: state.value(table, &name)? }))
+            let (data_type, handle) = (data_type.clone(), state.value(table, &name)?);
+            Ok(Box::new(Bytes { column, of_key, kind, data_type, handle }))
         }
         (Kind::Min, _) => primitive_types!(kept, least, unusable()),
         (Kind::Max, _) => primitive_types!(kept, greatest, unusable()),
         (Kind::First, _) => primitive_types!(kept, first, unusable()),
         (Kind::Last, _) => primitive_types!(kept, last, unusable()),
     }
+}
+
+/// Whether this of a column of the key is the value that every row of the key has. Floats that are the same key may
+/// differ.
+fn is_one_value(kind: Kind, data_type: &DataType) -> bool {
+    matches!(kind, Kind::Min | Kind::Max | Kind::First | Kind::Last) && !data_type.is_floating()
 }
 
 /// `sum(price)`; with the position where another column has the same name.
@@ -181,11 +190,15 @@ impl Count {
         let dense = state.get_mut(self.handle)?;
         let (values, filled) = (dense.values.as_mut_slice(), dense.filled.as_mut_slice());
         for (row, slot) in slots.iter().enumerate() {
+            let count = &mut values[slot.index()];
             if nulls.is_none_or(|n| n.is_valid(row)) {
-                values[slot.index()] += 1;
-                filled[slot.index()] = true;
+                // Counts are at least 1, so that only a new one needs a look at the other vector.
+                if *count == 0 {
+                    filled[slot.index()] = true;
+                }
+                *count += 1;
             }
-            after(values[slot.index()]);
+            after(*count);
         }
         Ok(())
     }
@@ -223,16 +236,25 @@ type Native<T> = <T as ArrowPrimitiveType>::Native;
 /// An accumulator of fixed size.
 struct Folded<F: Fold> {
     column: usize,
+    /// What is kept is the same in all rows of the slot: it is set once and read from the rows.
+    of_key: bool,
     /// Of what is kept.
     data_type: DataType,
     handle: Handle<DenseColumn<Native<F::Kept>>>,
 }
 
 impl<F: Fold> Folded<F> {
-    fn open(column: usize, of: &DataType, name: &str, state: &mut State, table: TableId) -> Result<Self> {
+    fn open(
+        column: usize,
+        of_key: bool,
+        of: &DataType,
+        name: &str,
+        state: &mut State,
+        table: TableId,
+    ) -> Result<Self> {
         let kept = kept_as(of);
         let data_type = if F::Kept::DATA_TYPE == F::In::DATA_TYPE { kept.clone() } else { F::Kept::DATA_TYPE };
-        Ok(Self { column, data_type, handle: state.open(table, name, DenseColumn::default())? })
+        Ok(Self { column, of_key, data_type, handle: state.open(table, name, DenseColumn::default())? })
     }
 
     fn each(
@@ -270,6 +292,22 @@ impl<F: Fold> Folded<F> {
         Ok(())
     }
 
+    /// Of a column of the key: fills the slots that are new. What the slots hold, row by row, is the column.
+    fn fill(&self, state: &mut State, slots: &[Slot], rows: &Batch) -> Result<ArrayRef> {
+        let array = kept_column(rows, self.column)?;
+        let added = array.as_primitive_opt::<F::In>();
+        let added = added.ok_or_else(|| Error::internal(format!("column {} is {}", self.column, array.data_type())))?;
+        let dense = state.get_mut(self.handle)?;
+        for (row, slot) in slots.iter().enumerate() {
+            let filled = &mut dense.filled[slot.index()];
+            if !*filled && added.is_valid(row) {
+                F::add(&mut dense.values[slot.index()], false, added.value(row));
+                *filled = true;
+            }
+        }
+        Ok(array)
+    }
+
     fn array(&self, values: Vec<Native<F::Kept>>, filled: Vec<bool>) -> ArrayRef {
         let nulls = filled.contains(&false).then(|| NullBuffer::from(filled));
         Arc::new(PrimitiveArray::<F::Kept>::new(values.into(), nulls).with_data_type(self.data_type.clone()))
@@ -278,10 +316,16 @@ impl<F: Fold> Folded<F> {
 
 impl<F: Fold> Accumulator for Folded<F> {
     fn add(&self, state: &mut State, slots: &[Slot], rows: &Batch) -> Result<()> {
+        if self.of_key {
+            return self.fill(state, slots, rows).map(drop);
+        }
         self.each(state, slots, rows, |_, _| {})
     }
 
     fn add_running(&self, state: &mut State, slots: &[Slot], rows: &Batch) -> Result<ArrayRef> {
+        if self.of_key {
+            return self.fill(state, slots, rows);
+        }
         let (mut values, mut filled) = (Vec::with_capacity(slots.len()), Vec::with_capacity(slots.len()));
         self.each(state, slots, rows, |value, is_filled| {
             values.push(value);
@@ -359,6 +403,8 @@ choosing_fold!(Last, |kept, value| true);
 /// The least, greatest, first or last text or bytes.
 struct Bytes {
     column: usize,
+    /// As of [`Folded`].
+    of_key: bool,
     kind: Kind,
     data_type: DataType,
     handle: ValueState<Vec<u8>>,
@@ -395,6 +441,7 @@ impl Bytes {
 
     fn replaces(&self, old: &[u8], new: &[u8]) -> bool {
         match self.kind {
+            _ if self.of_key => false,
             Kind::Min => new < old,
             Kind::Max => new > old,
             Kind::Last => true,
@@ -413,6 +460,10 @@ impl Accumulator for Bytes {
     }
 
     fn add_running(&self, state: &mut State, slots: &[Slot], rows: &Batch) -> Result<ArrayRef> {
+        if self.of_key {
+            self.each(state, slots, rows, |_| {})?;
+            return Ok(Arc::clone(rows.column(self.column)));
+        }
         let mut bytes = BinaryBuilder::new();
         self.each(state, slots, rows, |value| bytes.append_option(value))?;
         self.array(bytes)

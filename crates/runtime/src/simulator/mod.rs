@@ -41,7 +41,7 @@ pub struct Simulation {
     /// Ask for this after so many steps.
     pub trigger: Option<(u64, CheckpointKind)>,
     /// Chance in a million that a step fails its task instead. Connections break too, less often for each of their
-    /// moves, of which there are many more.
+    /// moves, of which there are many more. Nothing fails in the second half of `max_steps`: then the job must get on.
     pub failures_per_million: u32,
     /// Tasks that step only once in so many turns: slow machines and sinks.
     pub slow: BTreeMap<TaskId, u32>,
@@ -112,7 +112,8 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
     while driver.done().is_none() {
         steps += 1;
         if steps > max_steps {
-            return Err(Error::internal(format!("the job is stuck after {max_steps} steps from seed {seed}")));
+            let text = format!("the job is stuck after {max_steps} steps from seed {seed}");
+            return Err(Error::internal(format!("{text}; waiting: {}", driver.hosts.describe())));
         }
         if let Some((at, kind)) = trigger
             && at == steps
@@ -123,6 +124,7 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
         if driver.next_wake().is_some_and(|at| at <= now) {
             driver.handle(MasterEvent::Tick);
         }
+        let may_fail = steps <= max_steps / 2;
         let choices = choices(&driver.hosts, &requests, now);
         if choices.is_empty() {
             // Time passes when nothing else can happen.
@@ -142,7 +144,7 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
                 let turns = slow.get(&task).copied().unwrap_or(1);
                 if turns <= 1 || random.random_range(0..turns) == 0 {
                     let fails = random.random_range(0..1_000_000) < failures_per_million;
-                    driver.hosts.step(task, fails).map_err(|e| e.at("seed", seed))?;
+                    driver.hosts.step(task, fails && may_fail).map_err(|e| e.at("seed", seed))?;
                 }
             }
             Choice::Hear => {
@@ -153,7 +155,7 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
             Choice::Answer => requests.answer(&mut random),
             Choice::Link(link) => {
                 let breaks = random.random_range(0..1_000_000 * LINK_MOVES) < failures_per_million;
-                driver.hosts.links.go_on(link, breaks, &mut random);
+                driver.hosts.links.go_on(link, breaks && may_fail, &mut random);
             }
             Choice::Lose => driver.hosts.lose().map_err(|e| e.at("seed", seed))?,
         }

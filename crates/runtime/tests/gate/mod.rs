@@ -3,6 +3,7 @@
 //! ```text
 //! channels 0 0 1!          three channels into inputs 0, 0 and 1; `!`: barriers may not overtake there
 //! 1 < rows 4 5             channel 1 brings rows (also: watermark 7, idle, active, barrier 1 aligned, end)
+//! end-cut 7                the senders have all ended: cut here
 //! 0 recover rows 3         channel 0 has elements from before a restore
 //! overtake 1 | abort 1     the master's commands
 //! poll = rows 0: 4 5       every event until nothing is left, separated by `;`
@@ -141,6 +142,7 @@ impl Table {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["overtake", id] => self.gate.overtake(CheckpointId(id.parse().unwrap())),
+            ["end-cut", id] => assert!(self.gate.cut_at_end(barrier(id.parse().unwrap(), BarrierMode::Unaligned))),
             ["abort", id] => self.gate.abort(CheckpointId(id.parse().unwrap())),
             [channel, "<", ..] => {
                 let (_, text) = line.split_once('<').unwrap();

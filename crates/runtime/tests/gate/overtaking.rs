@@ -253,3 +253,21 @@ fn when_the_cut_is_made_channels_whose_barrier_has_come_flow_again() {
         poll = in flight 1: 2=[rows 21]; rows 0: 21",
     );
 }
+
+#[test]
+fn a_cut_at_the_end_of_the_senders_holds_what_is_queued_but_no_barrier_given_up() {
+    check(
+        "channels 0 0
+        0 recover rows 1
+        0 < rows 2
+        0 < barrier 5 unaligned
+        0 < rows 3
+        0 < end
+        1 < barrier 5 unaligned
+        1 < end
+        abort 5
+        end-cut 6
+        barrier = barrier 6 unaligned; in flight 6: 0=[rows 1, rows 2, rows 3, end] 1=[end]
+        poll = rows 0: 1; rows 0: 2; rows 0: 3; ended",
+    );
+}

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use flott_core::{BarrierMode, Batch, Error, KeyGroup, Partitioner, Result, StreamElement, Timestamp, hash_keys};
 use flott_plan::{ChannelId, EdgeId};
-use flott_runtime::channel::{ChannelQueue, ChannelSender};
+use flott_runtime::channel::{ChannelQueue, ChannelSender, RemoteCredit, RemoteSender};
 use flott_runtime::result_partition::{ChannelSelector, ResultPartition};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -334,5 +335,30 @@ fn a_barrier_of_a_checkpoint_given_up_is_no_part_of_the_next_one() {
         table.partition.barrier(barrier(1, BarrierMode::Aligned)).unwrap();
         table.partition.emit(&rows([6])).unwrap();
         assert_eq!(way(&mut table), "0=[rows 3, rows 5, watermark 9] 1=[rows 4, watermark 9, rows 6]");
+    }
+}
+
+#[test]
+fn credit_that_comes_while_rows_are_sent_is_used_or_wakes_the_task() {
+    // Credit at first; how much comes with the first batch sent, which leaves more than none: that wakes nobody.
+    for (credit, more) in [(1, 0), (2, 1), (2, 2), (3, 1), (4, 3)] {
+        let (given, sent) = (Arc::new(RemoteCredit::default()), Arc::new(AtomicU32::new(0)));
+        given.add(credit);
+        let sender = RemoteSender::new(Arc::clone(&given), {
+            let (given, sent) = (Arc::clone(&given), Arc::clone(&sent));
+            move |_| {
+                if sent.fetch_add(1, Ordering::SeqCst) == 0 {
+                    given.add(more);
+                }
+            }
+        });
+        let id = ChannelId { edge: EdgeId(0), from: 0, to: 0 };
+        let channels = vec![(id, ChannelSender::Remote(sender))];
+        let mut partition = ResultPartition::new(ChannelSelector::Forward, channels, 1, true);
+        // More rows than credit, at once: they wait, and then one look sends all there is credit for.
+        partition.emit(&rows(0..10)).unwrap();
+        partition.drain();
+        assert_eq!(sent.load(Ordering::SeqCst), credit + more, "credit {credit}, {more} more");
+        assert_eq!(partition.backlog()[0], (10 - (credit + more) as usize, 0));
     }
 }

@@ -17,9 +17,9 @@
 //! ```
 //!
 //! Headers (an indented line goes on the one before): `operator: name {config}`, `input N: columns [key: columns]`,
-//! `output: columns`, `side TAG: columns`, `parallelism: N`; `fused: name {config}` adds a member to the run, which reads
-//! the one before it and has its own `output:` and `side`. After the first step a header begins a new scenario with
-//! what came before it kept; `scenario: title` does so without changing anything; `operator:` starts from nothing.
+//! `output: columns`, `side TAG: columns`, `parallelism: N`; `fused: name {config}` adds a member to the run, which
+//! reads the one before it and has its own `output:` and `side`. After the first step a header begins a new scenario
+//! with what came before it kept; `scenario: title` does so without changing anything; `operator:` starts from nothing.
 //!
 //! Steps: `> row` (of input 0; `>1 row` of input 1; neighbouring rows are one step and one batch), `watermark W`,
 //! `time T` (processing time), `snapshot`, `restore [parallelism=N]` (from the last snapshot), `answer [row]` (the

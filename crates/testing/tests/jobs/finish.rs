@@ -55,7 +55,7 @@ fn finish_is_called_once() {
             ("flott.batch.rows", "10"),
             ("execution.checkpointing.interval", "1 ms"),
             ("restart-strategy.type", "fixed-delay"),
-            ("restart-strategy.fixed-delay.attempts", "1000"),
+            ("restart-strategy.fixed-delay.attempts", "1000000"),
         ];
         let mut graph = Graph::new(&options).unwrap();
         let spec = SequenceConfig { from: 1, to: 1000, splits: 1 }.spec().unwrap();

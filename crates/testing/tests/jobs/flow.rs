@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flott_checkpoint::InMemory;
-use flott_plan::{ExecutionGraph, Partitioning, TaskId, VertexId};
+use flott_core::Spec;
+use flott_plan::{ExecutionGraph, NodeKind, Partitioning, TaskId, VertexId};
 use flott_runtime::master::JobEnd;
 use flott_runtime::simulator::simulate;
-use flott_testing::jobs::registry;
+use flott_testing::jobs::{CommittingSink, Graph, registry};
 
-use super::row::{hosts, simulation};
+use super::row::{hosts, schema, simulation};
 use super::steady::{Watched, graph};
 
 /// Rows of each of the two splits.
@@ -98,6 +99,48 @@ fn a_slow_sink_leaves_memory_flat_and_the_source_at_its_pace() {
             assert!(watched.given() >= 3 * bound * BATCH, "{} rows against {bound} batches", watched.given());
         }
     }
+}
+
+/// Rows that three sinks get in the first `steps` steps, between two processes; with or without a fourth beside them that
+/// takes nothing.
+fn rows_of_neighbours(seed: u64, steps: u64, beside_held: bool) -> usize {
+    let (mut registry, watched, held) = (registry(), Watched::default(), CommittingSink::default());
+    watched.register(&mut registry, 1_000_000, 0);
+    held.register(&mut registry, "held");
+    held.hold(true);
+    let options = [
+        ("parallelism.default", "2"),
+        ("flott.batch.rows", "8"),
+        ("taskmanager.network.memory.buffers-per-channel", ["1", "2", "8"][seed as usize % 3]),
+    ];
+    let mut graph = Graph::new(&options).unwrap();
+    let spec = |name: &str| Spec::new(name, &()).unwrap();
+    for number in 0..4 {
+        // The first one's sink is held.
+        let sink = if number == 0 { "held" } else { "steady" };
+        if number > 0 || beside_held {
+            let source = NodeKind::Source { spec: spec("steady"), watermarks: None };
+            let source = graph.add(&format!("source{number}"), source, &[], schema());
+            let inputs = [(source, Partitioning::Rebalance)];
+            graph.add(&format!("sink{number}"), NodeKind::Sink(spec(sink)), &inputs, schema());
+        }
+    }
+    let mut simulation = simulation(seed, &InMemory::default());
+    simulation.max_steps = steps;
+    let stuck = simulate(&Arc::new(graph.tasks(2).unwrap()), &registry, simulation).unwrap_err();
+    assert!(stuck.message().contains("is stuck"), "seed {seed}: {stuck}");
+    watched.rows().len()
+}
+
+#[test]
+fn a_held_sink_leaves_its_neighbours_on_the_same_connection_their_rate() {
+    // The rate after a while: until then the held one's credit is used up. The same seed is the same run, only longer.
+    let rate = |beside_held| {
+        let rows = |seed, steps| rows_of_neighbours(seed, steps, beside_held);
+        (0..6).map(|seed| rows(seed, 60_000) - rows(seed, 10_000)).sum::<usize>()
+    };
+    let (alone, beside) = (rate(false), rate(true));
+    assert!(beside * 100 >= alone * 95, "{beside} rows beside a held sink, {alone} without");
 }
 
 #[test]

@@ -37,6 +37,12 @@ fn expected(count: i64) -> Vec<String> {
     lines(&(0..2).flat_map(|split| (0..count).map(move |n| (split, n, n))).collect::<Vec<_>>())
 }
 
+/// What `explode` makes of it.
+fn exploded(count: i64) -> Vec<String> {
+    let rows = (0..2).flat_map(|split| (0..count).map(move |n| (split, n, n)));
+    lines(&rows.flat_map(super::ops::copies).collect::<Vec<_>>())
+}
+
 fn setting(count: i64) -> (Registry, CommittingSink, Watched) {
     let (mut registry, sink, watched) = (registry(), CommittingSink::default(), Watched::default());
     watched.register(&mut registry, count, 0);
@@ -71,14 +77,16 @@ fn no_wake_up_is_lost_with_little_credit() {
             ("parallelism.default", parallelism.as_str()),
             ("flott.threads", &threads),
             ("flott.batch.rows", "1"),
-            ("taskmanager.network.memory.buffers-per-channel", "1"),
+            ("taskmanager.network.memory.buffers-per-channel", ["1", "2", "3", "4"][random.random_range(0..4)]),
             ("pipeline.operator-chaining.enabled", "false"),
         ];
+        // With more rows out than in: batches wait for credit while the receiver takes some.
+        let (more, all) = [("calc", expected(300)), ("explode", exploded(300))][random.random_range(0..2)].clone();
         let (registry, sink, _) = setting(300);
-        let graph = graph(&how, &["calc", "calc"], "sink", &options);
+        let graph = graph(&how, &[more, "calc"], "sink", &options);
         let ran = ends(&format!("seed {seed}"), move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
         assert_eq!(ran.end, Ok(JobEnd::Finished), "seed {seed}");
-        assert_eq!(sink.rows().unwrap(), expected(300), "seed {seed}");
+        assert_eq!(sink.rows().unwrap(), all, "seed {seed}");
     }
 }
 

@@ -195,7 +195,7 @@ fn failures_do_not_matter() {
         with.push(("execution.checkpointing.aligned-checkpoint-timeout", timeout.into()));
         with.push(("execution.checkpointing.tolerable-failed-checkpoints", "1000".into()));
         with.push(("restart-strategy.type", "fixed-delay".into()));
-        with.push(("restart-strategy.fixed-delay.attempts", "1000".into()));
+        with.push(("restart-strategy.fixed-delay.attempts", "1000000".into()));
         let job = job(seed, seed, &with);
         let mut simulation = simulation(seed, &InMemory::default());
         simulation.failures_per_million = 2000;

@@ -205,7 +205,7 @@ fn failures_lose_nothing_and_double_nothing() {
         with.push(("execution.checkpointing.interval", "2 ms".into()));
         with.push(("execution.checkpointing.unaligned.enabled", random.random_bool(0.5).to_string()));
         with.push(("restart-strategy.type", "fixed-delay".into()));
-        with.push(("restart-strategy.fixed-delay.attempts", "1000".into()));
+        with.push(("restart-strategy.fixed-delay.attempts", "1000000".into()));
         let graph = job(&rows, random.random_range(1..6), &as_refs(&with)).unwrap();
         let mut simulation = simulation(seed, &InMemory::default());
         simulation.failures_per_million = 3000;
