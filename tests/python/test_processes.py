@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from collections import Counter
 
@@ -154,12 +155,13 @@ class Processes(unittest.TestCase):
 
 
 class Checkpoints(unittest.TestCase):
-    # So many rows that checkpoints are complete long before the last.
+    # So many that workers are still at them when they are to break down: until then they take their time.
     ROWS = 300_000
     LAST = Counter(x % 7 for x in range(1, ROWS + 1))
 
     def environment(self, workers, parallelism, directory, restarts):
         options = {"execution.checkpointing.interval": "1 ms", "execution.checkpointing.dir": directory}
+        options["flott.batch.rows"] = 1000
         options.update({"restart-strategy.type": restarts, "restart-strategy.fixed-delay.delay": "0 ms"})
         env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(parallelism)
         env.python_workers = workers
@@ -175,6 +177,8 @@ class Checkpoints(unittest.TestCase):
                 if glob.glob(os.path.join(directory, "chk-[2-9]*", "_metadata")):
                     pathlib.Path(broken).touch()
                     break_down()
+                # Not to be at the end before the checkpoints are complete, however slow the machine is otherwise.
+                time.sleep(0.02)
             return (x % 7, *one)
 
         keyed = env.from_sequence(1, self.ROWS).map(row).key_by(lambda t: t[0], Types.LONG())

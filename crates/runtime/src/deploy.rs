@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flott_checkpoint::{Ownership, TaskRestore};
+use flott_core::config::STATE_BACKEND;
 use flott_core::state::KeyScope;
 use flott_core::{
     Error, InputId, KeyGroup, Member, Metrics, OperatorInfo, OperatorState, OutputId, Result, Spec, StreamElement,
@@ -341,7 +342,8 @@ impl Deployment<'_> {
                     key_groups: KeyGroup::range(id.index, info.parallelism, info.max_parallelism),
                     max_parallelism: info.max_parallelism,
                 };
-                let backend = self.env.registry.backend(&self.env.limits.state_backend)?;
+                let backend = self.env.registry.backend(&self.env.limits.state_backend);
+                let backend = backend.map_err(|e| e.at("option", STATE_BACKEND.key))?;
                 Some(backend.create(scope, old.map_or(Vec::new(), |old| old.keyed.clone()))?)
             }
         };

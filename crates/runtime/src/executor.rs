@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -50,6 +50,9 @@ impl Wake for TaskCell {
 impl TaskCell {
     /// Marks the task as woken; whether the caller has to queue it. One that runs is queued when its turn is over.
     fn is_to_be_queued(&self) -> bool {
+        // With the fence in `run`: what was done before this call is seen by the turn that begins now, or the turn is
+        // seen here. Without both, each could see the other's past, and the wake-up would be lost.
+        fence(Ordering::SeqCst);
         let mut state = self.state.load(Ordering::Acquire);
         loop {
             let next = match state {
@@ -180,6 +183,7 @@ impl Pool {
     fn run(&self) {
         while let Some(cell) = self.next() {
             cell.state.store(RUNNING, Ordering::Release);
+            fence(Ordering::SeqCst);
             let mut slot = cell.task.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(task) = slot.as_mut() else { continue };
             let mut step = Step::Progress;

@@ -36,8 +36,8 @@ pub enum SourceInputEvent {
     Ended,
 }
 
-/// A split that would be passed over at least so often before it counts as idle although others have rows: the task
-/// may have been held back for long, and a split that has rows too has not been asked for them all that time.
+/// Where others have rows, a split is passed over at least so often before it counts as idle: the task may have been
+/// held back for long, and a split with rows has not been asked for them all that time.
 const TURNS: i64 = 8;
 
 /// A split that is being read, as far as its watermarks go.
@@ -59,7 +59,19 @@ impl ActiveSplit {
         Self { generator, last_row: None, passed_over: 0, owes_since: None, idle: false }
     }
 
-    /// What it has promised.
+    /// When it is to send what it owes, at the latest before it is idle.
+    fn owed_at(&self, interval: i64, idle_after: Option<i64>) -> Option<Timestamp> {
+        let at = self.owes_since?.saturating_add(interval);
+        Some(self.idle_at(idle_after).map_or(at, |idle| idle.min(at)))
+    }
+
+    /// When it becomes idle, unless it gives rows.
+    fn idle_at(&self, idle_after: Option<i64>) -> Option<Timestamp> {
+        let since = self.last_row.filter(|_| !self.idle)?;
+        idle_after.map(|ms| since.saturating_add(ms))
+    }
+
+    /// What it has promised, unless it is idle.
     fn sent(&self) -> Option<Timestamp> {
         self.generator.as_ref().filter(|_| !self.idle).map(|generator| generator.state().sent())
     }
@@ -250,27 +262,45 @@ impl SourceInput {
         Some(i64::try_from(ms).unwrap_or(i64::MAX))
     }
 
-    /// Nothing to read: after a while the watermarks that are owed are sent, later splits without rows count as idle,
-    /// and the source where all do.
+    /// Nothing to read: after a while watermarks that are owed are sent, later splits without rows count as idle, and
+    /// the source where all do.
     fn quiet(&mut self, now: Timestamp, wait: Wait) -> SourceInputEvent {
-        let interval = i64::try_from(self.interval_ms).unwrap_or(i64::MAX);
-        let idle_after = self.idle_after();
-        let mut due = Due { now, next: None };
-        let mut going_idle = Vec::new();
+        let (interval, idle_after) = (i64::try_from(self.interval_ms).unwrap_or(i64::MAX), self.idle_after());
+        let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
         for split in self.splits.values_mut() {
-            let since = *split.last_row.get_or_insert(now);
-            let goes_idle = !split.idle && idle_after.is_some_and(|ms| due.is_it(since.saturating_add(ms)));
-            // One that goes idle sends what it owes first.
-            if let (Some(generator), Some(owes_since)) = (&mut split.generator, split.owes_since)
-                && (goes_idle || due.is_it(owes_since.saturating_add(interval)))
-            {
-                generator.owed();
+            split.last_row.get_or_insert(now);
+            if is_due(split.owed_at(interval, idle_after)) {
                 split.owes_since = None;
-            }
-            if goes_idle {
-                going_idle.push(split);
+                split.generator.as_mut().and_then(WatermarkGenerator::owed);
             }
         }
-        todo()
+        if let Some(at) = self.combine() {
+            return SourceInputEvent::Watermark(at);
+        }
+        for split in self.splits.values_mut() {
+            split.idle |= is_due(split.idle_at(idle_after));
+        }
+        if let Some(at) = self.combine() {
+            return SourceInputEvent::Watermark(at);
+        }
+        let no_split = self.splits.is_empty().then(|| *self.empty_since.get_or_insert(now));
+        let empty_until = no_split.zip(idle_after).map(|(since, ms)| since.saturating_add(ms));
+        let idle = idle_after.is_some() && if no_split.is_some() { is_due(empty_until) } else { self.all_idle() };
+        if idle != self.idle {
+            self.idle = idle;
+            return SourceInputEvent::Idle(idle);
+        }
+        let of_splits = self.splits.values().flat_map(|s| [s.owed_at(interval, idle_after), s.idle_at(idle_after)]);
+        match of_splits.chain([empty_until]).flatten().filter(|&at| at > now).min() {
+            Some(next) => SourceInputEvent::Wait(match wait {
+                Wait::Until(at) => Wait::Until(at.min(next)),
+                Wait::Waker => Wait::Until(next),
+            }),
+            None => SourceInputEvent::Wait(wait),
+        }
+    }
+
+    fn all_idle(&self) -> bool {
+        self.splits.values().all(|split| split.idle)
     }
 }

@@ -1,9 +1,7 @@
 //! [`Index`]: from the hash of a (key, namespace) to its slot. An open-addressing table, made for batches: passes over
 //! all rows look at one entry a row without branching, so that the processor overlaps the cache misses of many rows;
-//! only rows not found by them take the careful way.
-//!
-//! With many keys a look-up costs what the memory costs. So the entries where a key is first looked for share a cache
-//! line, and the table grows by half, not to twice its size.
+//! only rows not found by them take the careful way. With many keys a look-up costs what the memory costs: the entries
+//! where a key is looked for first share a cache line.
 //!
 //! It knows no keys: an entry holds one word of the key (all of it, or its hash, see [`crate::table`]) and a tag
 //! (namespace and NULL).
@@ -47,36 +45,39 @@ impl Group {
         !self.0.iter().any(|entry| entry.is_empty())
     }
 
-    /// Puts an entry where a search from `first` finds it soonest. The group is not full.
-    fn put(&mut self, first: usize, entry: Entry) {
-        let places = (first..first + WIDTH).map(|at| at % WIDTH);
-        if let Some(at) = places.into_iter().find(|at| self.0[*at].is_empty()) {
-            self.0[at] = entry;
+    /// Puts an entry where a search from `first` finds it soonest, if there is room.
+    fn put(&mut self, first: usize, entry: Entry) -> bool {
+        for at in first..first + WIDTH {
+            let place = &mut self.0[at % WIDTH];
+            if place.is_empty() {
+                *place = entry;
+                return true;
+            }
         }
+        false
     }
 }
 
 /// Of a new index.
 const FIRST_GROUPS: usize = 4;
 
-/// Entries that are looked at without branching: those of the first group and of the next.
-const PASSES: usize = 2 * WIDTH;
+/// Entries that are looked at without branching: those of the first group and two of the next.
+const PASSES: usize = WIDTH + 2;
 
 /// An index of more groups does not fit in the processor's nearer caches.
-const NEAR_GROUPS: usize = 1 << 14;
+const NEAR_GROUPS: usize = 1 << 16;
 
-/// The group where the search begins, and the entry in it. Key hashes are good in their low half whatever key groups a
-/// task owns (the group comes from the middle bits), so the tag only has to be spread over that.
+/// The group where the search begins, and the entry in it. Key hashes are good in their low bits whatever key groups a
+/// task owns (the group comes from the middle bits), so the tag only has to be spread over them.
 #[inline]
 fn home(hash: u64, tag: u32, groups: usize) -> (usize, usize) {
-    let spread = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let low = (hash ^ spread) & 0xffff_ffff;
-    ((low * groups as u64 >> 32) as usize, low as usize % WIDTH)
+    let low = (hash ^ u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)) as usize;
+    ((low / WIDTH) & (groups - 1), low % WIDTH)
 }
 
 pub(crate) struct Index {
-    /// An entry is in its first group or, where that and all between were full, in a later one; at most 5 of 8 entries
-    /// are in use.
+    /// A power of two of them. An entry is in its first group or, where that and all between are full, in a later one.
+    /// At most half the entries are in use.
     groups: Vec<Group>,
     len: usize,
 }
@@ -95,7 +96,7 @@ impl Index {
     }
 
     fn after(&self, group: usize) -> usize {
-        if group + 1 == self.groups.len() { 0 } else { group + 1 }
+        (group + 1) & (self.groups.len() - 1)
     }
 
     /// Sets `out` to the slot of every row and `missed` to the rows whose slot is not known yet (theirs in `out` is
@@ -133,8 +134,7 @@ impl Index {
                 let row = missed[at] as usize;
                 let tag = tag(row);
                 let (group, first) = home(hashes[row], tag, groups.len());
-                let group = group + pass / WIDTH;
-                let group = if group < groups.len() { group } else { group - groups.len() };
+                let group = (group + pass / WIDTH) & (groups.len() - 1);
                 let entry = groups[group].0[(first + pass) % WIDTH];
                 out[row] = Slot(entry.slot);
                 missed[left] = row as u32;
@@ -171,8 +171,8 @@ impl Index {
 
     /// Adds an entry that is not there yet. `hash_of` gives the hash of an entry's word and tag.
     pub(crate) fn insert(&mut self, hash: u64, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
-        if self.len >= self.groups.len() * WIDTH * 5 / 8 {
-            let larger = vec![Group([EMPTY; WIDTH]); self.groups.len() + self.groups.len() / 2];
+        if self.len >= self.groups.len() * WIDTH / 2 {
+            let larger = vec![Group([EMPTY; WIDTH]); self.groups.len() * 2];
             for group in std::mem::replace(&mut self.groups, larger) {
                 for entry in group.0.into_iter().filter(|entry| !entry.is_empty()) {
                     self.place(hash_of(entry.word, entry.tag), entry);
@@ -185,10 +185,9 @@ impl Index {
 
     fn place(&mut self, hash: u64, entry: Entry) {
         let (mut at, first) = self.home(hash, entry.tag);
-        while self.groups[at].is_full() {
+        while !self.groups[at].put(first, entry) {
             at = self.after(at);
         }
-        self.groups[at].put(first, entry);
     }
 
     /// Removes the entry of a slot and closes the gap.
@@ -215,7 +214,7 @@ impl Index {
     /// R, with groups for places).
     fn close(&mut self, mut gap: usize, hash_of: impl Fn(u64, u32) -> u64) {
         let groups = self.groups.len();
-        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + groups - from };
+        let distance = |from: usize, to: usize| to.wrapping_sub(from) & (groups - 1);
         let mut at = self.after(gap);
         while at != gap {
             let was_full = self.groups[at].is_full();
@@ -240,23 +239,43 @@ impl Index {
 mod tests {
     use super::*;
 
-    /// All keys begin at one of two places at the end of the table, so that probing wraps around and removing has
-    /// to move entries back over the edge.
+    /// All keys begin at one of two places, both at the end of the table or one before it, so that searches wrap around
+    /// and removing has to move entries back over the edge.
     #[test]
     fn crowded_entries_are_found_after_any_removal() {
-        let hash_of = |word: u64, _tag: u32| u64::MAX - word % 2;
-        for removed in 0..40 {
-            let mut index = Index::new();
-            for slot in 0..40 {
-                index.insert(hash_of(u64::from(slot), 0), u64::from(slot), 0, slot, hash_of);
+        for apart in [1, 9, 40] {
+            let hash_of = |word: u64, _tag: u32| u64::MAX - word % 2 * apart;
+            for removed in 0..40 {
+                let mut index = Index::new();
+                for slot in 0..40 {
+                    index.insert(hash_of(u64::from(slot), 0), u64::from(slot), 0, slot, hash_of);
+                }
+                index.remove(u64::from(removed), 0, removed, hash_of);
+                index.remove(u64::from(removed), 0, removed, hash_of);
+                for slot in 0..40 {
+                    let found = index.find(hash_of(u64::from(slot), 0), u64::from(slot), 0, |_| true);
+                    assert_eq!(found, (slot != removed).then_some(slot), "without {removed}, {apart} apart");
+                }
+                assert_eq!(index.len, 39);
             }
-            index.remove(u64::from(removed), 0, removed, hash_of);
-            index.remove(u64::from(removed), 0, removed, hash_of);
-            for slot in 0..40 {
-                let found = index.find(hash_of(u64::from(slot), 0), u64::from(slot), 0, |_| true);
-                assert_eq!(found, (slot != removed).then_some(slot), "without {removed}");
-            }
-            assert_eq!(index.len, 39);
         }
+    }
+
+    /// A search that needs no care finds every key of an index that is not crowded.
+    #[test]
+    fn probing_finds_what_was_inserted() {
+        let hash_of = |word: u64, _tag: u32| flott_core::key::fmix64(word);
+        let mut index = Index::new();
+        let words: Vec<u64> = (0..100_000).collect();
+        let hashes: Vec<u64> = words.iter().map(|&word| hash_of(word, 0)).collect();
+        for (slot, &word) in words.iter().enumerate() {
+            index.insert(hash_of(word, 0), word, 0, slot as u32, hash_of);
+        }
+        let (mut slots, mut missed) = (Vec::new(), Vec::new());
+        index.probe(&hashes, &words, |_| 0, &mut slots, &mut missed);
+        assert!(missed.len() < 1000, "{} are left for the careful way", missed.len());
+        let missed: std::collections::HashSet<u32> = missed.into_iter().collect();
+        let found = slots.iter().zip(0..).filter(|(_, row)| !missed.contains(row));
+        found.for_each(|(slot, row)| assert_eq!(slot.0, row));
     }
 }

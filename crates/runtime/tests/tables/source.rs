@@ -1,17 +1,19 @@
 //! The input of a source task: splits asked for, their watermarks combined, quiet and idle sources, snapshots.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 
+use arrow_array::{Int64Array, RecordBatch};
 use flott_core::{
-    Error, ManualClock, NextSplit, ReaderContext, Result, SourceEvent, SourceReader, Split, Timestamp, Wait,
+    Batch, Error, ManualClock, NextSplit, ReaderContext, Result, SourceEvent, SourceReader, Split, Timestamp, Wait,
     WatermarkStrategy,
 };
 use flott_runtime::source_input::{SourceInput, SourceInputEvent};
 
-use crate::gate::{rows, values};
+use crate::gate::values;
 
-/// Does as it is told; `w` in a script: wait for the waker.
+/// Does as it is told; `w` in a script: wait for the waker; rows are their event times.
 #[derive(Default)]
 struct Scripted {
     script: VecDeque<&'static str>,
@@ -30,9 +32,17 @@ impl SourceReader for Scripted {
             ["w"] => SourceEvent::Wait(Wait::Waker),
             ["need"] => SourceEvent::NeedSplit,
             ["finished", split] => SourceEvent::SplitFinished(split.into()),
-            [split, ref times @ ..] => SourceEvent::Batch(split.into(), rows(times.iter().map(|t| t.parse().unwrap()))),
+            [split, ref times @ ..] => {
+                let times: Vec<Option<i64>> = times.iter().map(|t| t.parse().ok()).collect();
+                let column = Arc::new(Int64Array::from(times));
+                SourceEvent::Batch(split.into(), Batch::new(RecordBatch::try_from_iter([("n", column as _)])?))
+            }
             _ => return Err(Error::user("cannot follow the script")),
         })
+    }
+
+    fn at_row(&self, error: Error, row: usize) -> Error {
+        error.at("line", 100 + row)
     }
 
     fn snapshot(&mut self) -> Result<Vec<Split>> {
@@ -92,6 +102,10 @@ fn every(rows: u32) -> Option<WatermarkStrategy> {
     Some(WatermarkStrategy::for_monotonous_timestamps().with_time_column(0).with_every_rows(rows))
 }
 
+fn idle_after(ms: u64, rows: u32) -> Option<WatermarkStrategy> {
+    every(rows).map(|strategy| strategy.with_idleness(ms))
+}
+
 #[test]
 fn a_split_is_asked_for_once_and_the_end_is_the_last_answer() {
     let mut table = Table::new(&["need"; 9], None);
@@ -128,26 +142,85 @@ fn a_quiet_source_sends_the_watermark_it_owes() {
 }
 
 #[test]
+fn a_slow_source_sends_the_watermark_it_owes_although_it_is_never_quiet_for_long() {
+    let mut table = Table::new(&["a 10", "w", "a 20", "w", "a 30", "w"], every(10)).with_splits(&["a"]);
+    table.expect(&["[10]", "wait until 200"]);
+    table.clock.advance(150);
+    table.expect(&["[20]", "wait until 200"]);
+    table.clock.advance(150);
+    table.expect(&["[30]", "watermark 29", "wait"]);
+}
+
+#[test]
 fn an_idle_source_is_told_once_and_rows_bring_it_back() {
-    let strategy = every(1).map(|s| s.with_idleness(1000));
-    let mut table = Table::new(&["a 10", "w", "w", "w", "a 20"], strategy).with_splits(&["a"]);
-    table.expect(&["[10] watermark 9", "wait until 200"]);
+    let mut table = Table::new(&["a 10", "w", "w", "w", "a 20"], idle_after(1000, 1)).with_splits(&["a"]);
+    table.expect(&["[10] watermark 9", "wait until 1000"]);
     table.clock.advance(1000);
-    table.expect(&["idle true", "wait", "[20] watermark 19", "wait until 1200"]);
+    table.expect(&["idle true", "wait", "[20] watermark 19", "wait until 2000"]);
     table.clock.advance(1000);
     table.expect(&["idle true", "wait"]);
 }
 
 #[test]
-fn a_watermark_owed_by_an_idle_source_brings_it_back_and_it_is_idle_again() {
-    // Idle after 100 ms, but the watermark is owed after 200: readers take the watermark for a sign of life.
-    let strategy = every(10).map(|s| s.with_idleness(100));
-    let mut table = Table::new(&["a 10"], strategy).with_splits(&["a"]);
+fn what_is_owed_is_sent_before_a_source_is_idle() {
+    // Idle after 100 ms, but a watermark is owed for up to 200.
+    let mut table = Table::new(&["a 10"], idle_after(100, 10)).with_splits(&["a"]);
     table.expect(&["[10]", "wait until 100"]);
     table.clock.advance(100);
-    table.expect(&["idle true", "wait until 200"]);
-    table.clock.advance(100);
     table.expect(&["watermark 9", "idle true", "wait"]);
+}
+
+#[test]
+fn a_silent_split_holds_nobody_back() {
+    let script = ["a 10", "b 5", "w", "a 20", "w", "a 30", "w", "w", "w", "w", "a 40", "b 35", "b 50"];
+    let mut table = Table::new(&script, idle_after(1000, 1)).with_splits(&["a", "b", "c"]);
+    // `c` has no row yet.
+    table.expect(&["[10]", "[5]", "wait until 1000"]);
+    table.clock.advance(600);
+    table.expect(&["[20]", "wait until 1000"]);
+    table.clock.advance(400);
+    // `b` and `c` are idle.
+    table.expect(&["[30]", "watermark 29", "wait until 2000"]);
+    table.clock.advance(1000);
+    table.expect(&["idle true", "wait"]);
+    // One that is back counts from its next watermark on; the clock never goes back.
+    table.expect(&["[40] watermark 39", "[35]", "[50]", "wait until 3000"]);
+}
+
+#[test]
+fn a_source_without_splits_is_idle_and_a_new_split_brings_it_back() {
+    let mut table = Table::new(&["need"; 4], idle_after(1000, 1));
+    table.expect(&["need split", "wait until 1000"]);
+    table.clock.advance(1000);
+    table.expect(&["idle true", "wait"]);
+    let mut table = table.with_splits(&["a"]);
+    table.expect(&["idle false", "wait until 2000"]);
+    table.clock.advance(1000);
+    table.expect(&["idle true", "wait"]);
+}
+
+#[test]
+fn a_split_is_passed_over_some_times_before_it_is_idle() {
+    // The task is held back for longer than a split may be silent: nobody knows whether `b` has rows.
+    let script = ["a 10", "a 20", "b 15", "a 30", "a 31", "a 32", "a 33", "a 34", "a 35", "a 36", "a 37", "a 38"];
+    let mut table = Table::new(&script, idle_after(1000, 1)).with_splits(&["a", "b"]);
+    table.expect(&["[10]"]);
+    table.clock.advance(60_000);
+    table.expect(&["[20]", "[15] watermark 14"]);
+    for at in 30..37 {
+        table.clock.advance(60_000);
+        table.expect(&[&format!("[{at}]")]);
+    }
+    // An eighth of the time for each: now it is idle.
+    table.clock.advance(60_000);
+    table.expect(&["[37] watermark 36", "[38] watermark 37"]);
+}
+
+#[test]
+fn a_row_without_event_time_is_placed_by_its_reader() {
+    let mut table = Table::new(&["a 10 NULL"], every(1)).with_splits(&["a"]);
+    let error = table.input.poll(Waker::noop(), &table.clock).unwrap_err();
+    assert_eq!(error.to_string(), "a row has no event time: it is NULL (column n, line 101)");
 }
 
 #[test]

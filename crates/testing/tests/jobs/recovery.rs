@@ -22,7 +22,6 @@ use rand::rngs::SmallRng;
 use super::row::{Row, hosts, input, lines, schema, simulation, source};
 
 const CHECKPOINTS: &[(&str, &str)] = &[
-    ("flott.batch.rows", "3"),
     ("execution.checkpointing.interval", "2 ms"),
     ("execution.checkpointing.tolerable-failed-checkpoints", "1000"),
 ];
@@ -37,6 +36,7 @@ fn rows(seed: u64) -> Vec<Row> {
 fn job(rows: &[Row], options: &[&[(&str, &str)]]) -> Graph {
     let mut graph = Graph::new(&options.concat()).unwrap();
     graph.0.config.set("parallelism.default", "2").unwrap();
+    graph.0.config.set("flott.batch.rows", "3").unwrap();
     let from = graph.add("source", NodeKind::Source { spec: source(rows, 4), watermarks: None }, &[], schema());
     let sink = NodeKind::Sink(Spec::new("sink", &()).unwrap());
     graph.add("sink", sink, &[(from, Partitioning::Rebalance)], schema());
@@ -51,7 +51,9 @@ fn setting() -> (Registry, CommittingSink) {
 
 fn simulated(graph: &Graph, registry: &Registry, simulation: Simulation) -> Run {
     let seed = simulation.seed;
-    simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), registry, simulation).unwrap()
+    let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), registry, simulation);
+    eprintln!("DEBUG {seed} {:?}", ran);
+    ran.unwrap()
 }
 
 /// A run on threads that goes on from the newest checkpoint in a folder.

@@ -4,6 +4,7 @@
 //! A rule is a pure function from a [`Tree`] to findings; reading the disk happens once, in [`Tree::load`].
 
 mod ambient_calls;
+mod barriers;
 mod crate_edges;
 mod crate_graph;
 mod decisions;
@@ -36,6 +37,7 @@ pub(crate) struct Rule {
 
 pub(crate) const RULES: &[Rule] = &[
     Rule { name: "ambient_calls", check: ambient_calls::check },
+    Rule { name: "barriers", check: barriers::check },
     Rule { name: "crate_edges", check: crate_edges::check },
     Rule { name: "crate_graph", check: crate_graph::check },
     Rule { name: "decisions", check: decisions::check },
