@@ -113,12 +113,31 @@ class Errors(unittest.TestCase):
             env._take_plan("t")
         with self.assertRaisesRegex(ValueError, "expected LONG, found str 'a' .value 1, operator from_collection"):
             plan(lambda env: env.from_collection([1, "a"], Types.LONG()))
-        with self.assertRaisesRegex(ValueError, "there is no option 'paralelism.default'"):
-            env = StreamExecutionEnvironment.get_execution_environment({"paralelism.default": 2})
-            env.from_collection([1]).print()
-            env._take_plan("t")
         with self.assertRaisesRegex(ValueError, "same uid"):
             plan(lambda env: env.from_collection([1]).map(str).uid("a").map(str).uid("a"))
+        for tasks in (0, -1, "2", 1.5):
+            with self.subTest(tasks=tasks), self.assertRaisesRegex(ValueError, "expected a parallelism of at least 1, found"):
+                stream.set_parallelism(tasks)
+
+    def test_options(self):
+        cases = [
+            ({"paralelism.default": 2}, "there is no option 'paralelism.default'; did you mean 'parallelism.default'"),
+            ({"parallelism.default": "three"}, "expected a whole number, found 'three' .option parallelism.default"),
+            ({"flott.batch.rows": 1.5}, "expected a whole number, found '1.5' .option flott.batch.rows"),
+            ({"pipeline.operator-chaining.enabled": "yes"}, "expected true or false, found 'yes'"),
+            ({"parallelism.default": 129}, "parallelism 129 is above max parallelism 128"),
+            ({"parallelism.default": 0}, "expected a parallelism of at least 1, found 0"),
+            ({"pipeline.operator-chaining.enabled": False}, None),
+        ]
+        for options, expected in cases:
+            env = StreamExecutionEnvironment.get_execution_environment(options)
+            env.from_collection([1]).map(str).print()
+            with self.subTest(options=options):
+                if expected is None:
+                    env._take_plan("t")
+                else:
+                    with self.assertRaisesRegex(ValueError, expected):
+                        env._take_plan("t")
 
 
 if __name__ == "__main__":

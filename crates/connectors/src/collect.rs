@@ -13,8 +13,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, SchemaBuilder};
 use flott_core::{
-    Batch, Committable, Committer, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec,
-    StoredForm,
+    Batch, Committable, Committer, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec, StoredForm,
 };
 
 /// A committable: what [`HEADER`] says.
@@ -71,8 +70,8 @@ impl Sink for Collected {
     }
 }
 
-/// Behind its version a committable begins with the writer's parallelism and task (u32 each) and a counter (u64), little-endian, by which
-/// it is known again; then an Arrow IPC stream, whose last column is the kinds of the rows.
+/// Behind its version a committable begins with the writer's parallelism and task (u32 each) and a counter (u64),
+/// little-endian, by which it is known again; then an Arrow IPC stream, whose last column is the kinds of the rows.
 const HEADER: usize = 16;
 
 struct Writer {

@@ -45,9 +45,7 @@ impl StoredForm {
     pub fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
         match postcard::take_from_bytes(self.body(bytes)?) {
             Ok((value, [])) => Ok(value),
-            Ok((_, left)) => {
-                Err(Error::internal(format!("{} bytes are left over after {}", left.len(), self.name)))
-            }
+            Ok((_, left)) => Err(Error::internal(format!("{} bytes are left over after {}", left.len(), self.name))),
             Err(e) => Err(Error::internal(format!("cannot decode {}: {e}", self.name))),
         }
     }

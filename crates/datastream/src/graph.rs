@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use arrow_schema::SchemaRef;
 use flott_core::config::{self, Config};
-use flott_core::{Error, InputId, OutputId, Result, WatermarkStrategy};
+use flott_core::{Error, InputId, OutputId, Result};
 use flott_plan::{Chaining, Edge, Node, NodeId, NodeKind, Partitioning, StreamGraph};
 
 /// A node before the graph is complete.
@@ -53,7 +53,7 @@ pub(crate) fn assemble(name: &str, config: &Config, drafts: &[Draft]) -> Result<
         nodes.push(Node {
             uid,
             name: draft.name.clone(),
-            kind: with_defaults(&draft.kind, config)?,
+            kind: draft.kind.clone(),
             inputs: draft.inputs.iter().map(edge).collect(),
             output: draft.output.clone(),
             side_outputs: draft.side_outputs.clone(),
@@ -70,20 +70,6 @@ pub(crate) fn assemble(name: &str, config: &Config, drafts: &[Draft]) -> Result<
 /// The node whose parallelism this one has.
 fn model<'a>(drafts: &'a [Draft], draft: &'a Draft) -> &'a Draft {
     draft.like.and_then(|node| drafts.get(node.0 as usize)).unwrap_or(draft)
-}
-
-/// A strategy that leaves the distance of watermarks open takes the job's.
-fn with_defaults(kind: &NodeKind, config: &Config) -> Result<NodeKind> {
-    let mut kind = kind.clone();
-    let strategy: Option<&mut WatermarkStrategy> = match &mut kind {
-        NodeKind::Source { watermarks, .. } => watermarks.as_mut(),
-        NodeKind::Watermarks(strategy) => Some(strategy),
-        NodeKind::Operator(_) | NodeKind::Sink(_) => None,
-    };
-    if let Some(strategy) = strategy.filter(|s| s.every_rows == 0) {
-        strategy.every_rows = config.get(&config::WATERMARK_ROWS)?;
-    }
-    Ok(kind)
 }
 
 /// Inputs come first, so their uids are known.

@@ -198,7 +198,9 @@ impl Deployment<'_> {
             let first = ids.iter().position(|channel| channel.edge == old.edge);
             let first = first.ok_or_else(|| Error::internal("rows in flight on an edge without channels"))?;
             for channel in &old.channels {
-                let elements = codec::decode_all(&channel.elements, self.schema(old.edge)?)?;
+                let mut elements = codec::decode_all(&channel.elements, self.schema(old.edge)?)?;
+                // Every sender tells its end again. One that had ended may be sent rows again, by other tasks than before.
+                elements.retain(|element| !is_end(element));
                 match same_tasks(channel.from, channel.to) {
                     Some(index) if old.same_tasks => gate.recover(index, elements),
                     _ => gate.recover(first, own_rows(elements, channel.ownership, key, place)?),
@@ -377,6 +379,10 @@ impl Deployment<'_> {
         };
         made.map_err(|e| if e.place("operator").is_some() { e } else { e.at("operator", &members[0].info.name) })
     }
+}
+
+fn is_end(element: &StreamElement) -> bool {
+    matches!(element, StreamElement::EndOfInput | StreamElement::Watermark(Timestamp::MAX))
 }
 
 /// The part of an old channel's rows that a task gets where they are dealt out again. Watermarks among them are left

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use flott_checkpoint::{
-    CheckpointStore, Committables, Coordinator, Latest, Location, Manifest, Restore, RestartStrategy, Settings,
+    CheckpointStore, Committables, Coordinator, Latest, Location, Manifest, RestartStrategy, Restore, Settings,
     TaskRestore,
 };
 use flott_core::config::RECOVERY_PATH;
@@ -267,12 +267,7 @@ impl<H: Hosts> Driver<H> {
 }
 
 /// What a job begins with: what its configuration names, or the newest in the store if it is to go on from that.
-fn begin_with(
-    config: &Config,
-    store: &dyn CheckpointStore,
-    resume: bool,
-    latest: Latest,
-) -> Result<Option<Manifest>> {
+fn begin_with(config: &Config, store: &dyn CheckpointStore, resume: bool, latest: Latest) -> Result<Option<Manifest>> {
     let named = config.get(&RECOVERY_PATH)?;
     if !named.is_empty() {
         return store.read(&Location(named)).map(Some).map_err(|e| e.at("option", RECOVERY_PATH.key));

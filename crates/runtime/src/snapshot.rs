@@ -218,7 +218,7 @@ impl RestoredRuntime {
                 StoredItem::Batch(input, bytes) => (0, *input, bytes, false),
                 StoredItem::Request(member, bytes) => (*member as usize, 0, bytes, true),
                 // Every input tells its end again.
-                StoredItem::End => continue,
+                StoredItem::End | StoredItem::Watermark(Timestamp::MAX) => continue,
                 // At another parallelism the clock is the lowest of all and rises again with the inputs.
                 _ if !self.same => continue,
                 StoredItem::Watermark(at) => {

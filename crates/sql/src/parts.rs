@@ -1,7 +1,7 @@
 //! What expressions and queries are made of, as far as `prepare` lets them through.
 //!
-//! sqlparser has visitors of its own, but each makes the compiler write out a thousand functions, for every part of every
-//! dialect.
+//! sqlparser has visitors of its own, but each makes the compiler write out a thousand functions, for every part of
+//! every dialect.
 
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,

@@ -69,11 +69,18 @@ def plan(nodes, name, options, parallelism):
     return builder.encode()
 
 
+def check_parallelism(tasks):
+    """Refuses what is no number of tasks, where it is written."""
+    if type(tasks) is not int or not 1 <= tasks < 2**31:
+        raise ValueError(f"expected a parallelism of at least 1, found {tasks!r}")
+    return tasks
+
+
 def parallelism_of(node, default):
     """The tasks of a node."""
     if node.parallelism == "input":
         return parallelism_of(node.inputs[0][0], default)
-    return node.parallelism or default
+    return default if node.parallelism is None else node.parallelism
 
 
 def _partitioning(of, how, reader, default):

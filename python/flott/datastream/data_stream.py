@@ -1,7 +1,7 @@
 """Streams: `DataStream`, `KeyedStream`."""
 from flott.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
 from flott.datastream import _print
-from flott.datastream._graph import Node
+from flott.datastream._graph import Node, check_parallelism
 
 
 class DataStream:
@@ -40,12 +40,12 @@ class DataStream:
 
     def set_parallelism(self, parallelism: int) -> "DataStream":
         """Sets how many tasks the operator has."""
-        self._node.parallelism = parallelism
+        self._node.parallelism = check_parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> "DataStream":
         """Sets how many tasks the operator can ever have."""
-        self._node.max_parallelism = max_parallelism
+        self._node.max_parallelism = check_parallelism(max_parallelism)
         return self
 
     def start_new_chain(self) -> "DataStream":
@@ -216,7 +216,7 @@ class DataStreamSink:
 
     def set_parallelism(self, parallelism: int) -> "DataStreamSink":
         """Sets how many tasks the sink has."""
-        self._node.parallelism = parallelism
+        self._node.parallelism = check_parallelism(parallelism)
         return self
 
     def disable_chaining(self) -> "DataStreamSink":

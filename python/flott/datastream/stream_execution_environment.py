@@ -30,8 +30,10 @@ class StreamExecutionEnvironment:
         """An environment that runs jobs in this process. `configuration`: a dict of options."""
         environment = StreamExecutionEnvironment()
         for key, value in dict(configuration or {}).items():
-            environment._options[key] = str(value)
-        environment._parallelism = int(environment._options.get("parallelism.default", 1))
+            environment._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        tasks = environment._options.get("parallelism.default", "1")
+        # What is no number is refused as any other option, with the plan.
+        environment._parallelism = int(tasks) if tasks.isdecimal() else tasks
         return environment
 
     def set_parallelism(self, parallelism: int) -> "StreamExecutionEnvironment":

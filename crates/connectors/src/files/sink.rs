@@ -71,7 +71,8 @@ impl Sink for FilesSink {
         made.map_err(|e| Error::io("make the folder", self.root.written.display(), &e))?;
         let numbers = restored.iter().map(|entry| NEXT_PART.decode(entry));
         let next_part = numbers.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
-        let writer = FilesWriter { folder: self.root.absolute.clone(), task: info.index, format, next_part, open: None };
+        let writer =
+            FilesWriter { folder: self.root.absolute.clone(), task: info.index, format, next_part, open: None };
         Ok(Box::new(writer))
     }
 

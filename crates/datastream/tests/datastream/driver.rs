@@ -104,7 +104,7 @@ impl Driver {
                 streams.insert((NodeId(nodes.start as u32), OutputId::MAIN), self.cut(rows)?);
             }
             NodeKind::Watermarks(strategy) => {
-                let out = with_watermarks(&input, strategy)?;
+                let out = with_watermarks(&input, strategy, graph.watermark_rows_of(strategy)?)?;
                 streams.insert((NodeId(nodes.start as u32), OutputId::MAIN), self.cut(out)?);
             }
             NodeKind::Sink(spec) => write(&*registry.sink(&spec.factory)?(spec)?, first, &input)?,
@@ -208,7 +208,11 @@ fn read(source: &dyn Source, node: &Node) -> Result<Vec<StreamElement>> {
     }
 }
 
-fn with_watermarks(input: &[StreamElement], strategy: &WatermarkStrategy) -> Result<Vec<StreamElement>> {
+fn with_watermarks(
+    input: &[StreamElement],
+    strategy: &WatermarkStrategy,
+    every_rows: u32,
+) -> Result<Vec<StreamElement>> {
     let (mut latest, mut rows, mut out) = (i64::MIN, 0, Vec::new());
     for element in input {
         let StreamElement::Batch(batch) = element else { continue };
@@ -217,7 +221,7 @@ fn with_watermarks(input: &[StreamElement], strategy: &WatermarkStrategy) -> Res
             latest = latest.max(time.0);
             rows += 1;
             out.push(StreamElement::Batch(batch.slice(row, 1)));
-            if rows % strategy.every_rows == 0 {
+            if rows % every_rows == 0 {
                 let behind = strategy.out_of_orderness_ms as i64 + 1;
                 out.push(StreamElement::Watermark(Timestamp(latest - behind)));
             }

@@ -131,7 +131,8 @@ fn the_strategy_of_a_source_takes_the_jobs_distance() {
     env.set("flott.watermark.rows", "7");
     let strategy = WatermarkStrategy::for_monotonous_timestamps().with_time_column(2);
     env.from_source::<Flight>("Flights", Spec::new("x", &()).unwrap(), Some(strategy)).print();
-    let NodeKind::Source { watermarks, .. } = &env.stream_graph().unwrap().nodes[0].kind.clone() else { panic!() };
+    let job = flott_plan::JobGraph::of(&env.stream_graph().unwrap()).unwrap();
+    let NodeKind::Source { watermarks, .. } = &job.vertices[0].chain[0].node.kind else { panic!() };
     assert_eq!(watermarks.as_ref().unwrap().every_rows, 7);
 }
 

@@ -2,13 +2,11 @@
 //! of the programs in [`functions`](crate::functions).
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use flott_core::{Error, Operator, OperatorFactory, OperatorInfo, Registry, Result, Spec};
 use flott_plan::{NodeKind, Partitioning, StreamGraph};
-use flott_testing::harness;
 
 use crate::functions::program;
 
@@ -99,30 +97,4 @@ impl OperatorFactory for Named {
     }
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables")
-}
-
-macro_rules! tables {
-    ($($name:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $name() {
-                harness::check(&registry(), &folder().join(concat!(stringify!($name), ".txt"))).unwrap();
-            }
-        )*
-
-        #[test]
-        fn every_table_is_run() {
-            let listed = [$(concat!(stringify!($name), ".txt")),*];
-            let mut found: Vec<_> = std::fs::read_dir(folder())
-                .unwrap()
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect();
-            found.sort();
-            assert_eq!(found, listed);
-        }
-    };
-}
-
-tables!(filter, flat_map, fused, key_by, map, process, reduce, request, timestamps, window);
+flott_testing::tables!(registry() => filter, flat_map, fused, key_by, map, process, reduce, request, timestamps, window);

@@ -63,6 +63,32 @@ fn what_cannot_run_is_refused_before_it_does() {
 }
 
 #[test]
+fn files_that_are_not_what_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input.csv");
+    for (content, expected) in [
+        (None, "cannot read: No such file or directory (os error 2) (file INPUT, operator CSV Source)"),
+        (Some(""), "expected a header with the columns f0, f1, found an empty file (file INPUT, operator CSV Source)"),
+        (Some("f0,n\n1,2\n"), "the column 'f1' is not in the header: f0, n (line 1, file INPUT, operator CSV Source)"),
+        (
+            Some("f0,f1\n1,2\n3,x\n"),
+            "expected BIGINT NOT NULL, found 'x' (column f1, line 3, file INPUT, task CSV Source",
+        ),
+        (Some("f0,f1\n1\n"), "expected 2 fields, found 1: '1' (line 2, file INPUT, task CSV Source"),
+    ] {
+        if let Some(content) = content {
+            std::fs::write(&input, content).unwrap();
+        }
+        let env = StreamExecutionEnvironment::new();
+        let _rows = env.read_csv::<(i64, i64)>(&input).collect();
+        let error = env.execute("files").unwrap_err();
+        let text = error.to_string().replace(&input.display().to_string(), "INPUT");
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(error.domain(), ErrorDomain::User);
+    }
+}
+
+#[test]
 fn a_job_is_watched_to_its_end() {
     let last = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&last);

@@ -1,13 +1,11 @@
 //! One test for each table; `UPDATE_EXPECT=1` writes what came out into it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use flott_core::{Batch, Error, Registry, RequestOrder, Result};
 use flott_operators::async_request;
-use flott_testing::harness;
 
 /// All operators of the crate, the `hashmap` backend, and the closures that tables name.
 pub(crate) fn registry() -> Registry {
@@ -35,30 +33,4 @@ fn double(rows: &Batch) -> Result<Batch> {
     Batch::of(rows.schema(), vec![rows.column(0).clone(), Arc::new(doubled)], rows.num_rows())
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables")
-}
-
-macro_rules! tables {
-    ($($name:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $name() {
-                harness::check(&registry(), &folder().join(concat!(stringify!($name), ".txt"))).unwrap();
-            }
-        )*
-
-        #[test]
-        fn every_table_is_run() {
-            let listed = [$(concat!(stringify!($name), ".txt")),*];
-            let mut found: Vec<_> = std::fs::read_dir(folder())
-                .unwrap()
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect();
-            found.sort();
-            assert_eq!(found, listed);
-        }
-    };
-}
-
-tables!(async_request, calc, deduplicate, reduce, window_aggregate);
+flott_testing::tables!(registry() => async_request, calc, deduplicate, reduce, window_aggregate);

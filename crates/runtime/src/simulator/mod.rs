@@ -123,6 +123,10 @@ pub fn simulate(graph: &Arc<ExecutionGraph>, registry: &Registry, simulation: Si
         let now = clock.now();
         if driver.next_wake().is_some_and(|at| at <= now) {
             driver.handle(MasterEvent::Tick);
+            // What a restart would go on from is not there.
+            if driver.done().is_some() {
+                break;
+            }
         }
         let may_fail = steps <= max_steps / 2;
         let choices = choices(&driver.hosts, &requests, now);

@@ -65,6 +65,36 @@ pub fn check(registry: &Registry, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A test for each table of a crate, in its folder `tests/tables`: `tables!(registry() => calc, reduce)`. One more fails
+/// where the folder has a table that is not named.
+#[macro_export]
+macro_rules! tables {
+    ($registry:expr => $($name:ident),* $(,)?) => {
+        fn tables_folder() -> std::path::PathBuf {
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables")
+        }
+
+        $(
+            #[test]
+            fn $name() {
+                let table = tables_folder().join(concat!(stringify!($name), ".txt"));
+                $crate::harness::check(&$registry, &table).unwrap();
+            }
+        )*
+
+        #[test]
+        fn every_table_is_run() {
+            let listed = [$(concat!(stringify!($name), ".txt")),*];
+            let mut found: Vec<_> = std::fs::read_dir(tables_folder())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            found.sort();
+            assert_eq!(found, listed);
+        }
+    };
+}
+
 /// The lines of every step; it ends with a step that fails.
 fn outcome(registry: &Registry, scenario: &Scenario, variation: Variation) -> Result<Vec<Vec<String>>> {
     let mut driver = match Driver::new(registry, &scenario.setup, variation.chunk) {

@@ -133,32 +133,6 @@ fn cut_and_restored_in(
     }
     second.sinks = first.sinks;
     let bytes = from.as_ref().map(in_flight);
-    if let (Some(from), true) = (&from, std::env::var("DEBUG").is_ok()) {
-        println!("hosts {hosts:?}; checkpoint {:?} second:\n{}", from.checkpoint, second.graph.0.explain());
-        let needles: Vec<i64> = std::env::var("NEEDLES").unwrap().split(',').map(|n| n.parse().unwrap()).collect();
-        for vertex in &from.vertices {
-            println!("{:?}", vertex.members);
-            for (index, task) in vertex.tasks.iter().enumerate() {
-                match task {
-                    TaskState::Finished => println!("  {index} finished"),
-                    TaskState::Snapshot(s) => {
-                        let mut parts = vec![("runtime".to_owned(), s.runtime.clone())];
-                        for f in &s.in_flight { parts.push((format!("{:?}", f.channel), f.elements.clone())); }
-                        for m in &s.members { parts.push((format!("keyed {}", m.uid), postcard::to_stdvec(m).unwrap())); }
-                        for (name, bytes) in parts {
-                            let counts: Vec<usize> = needles.iter().map(|n| bytes.windows(8).filter(|w| *w == n.to_le_bytes()).count()).collect();
-                            println!("  {index} {name}: {} bytes, {counts:?}", bytes.len());
-                        }
-                    }
-                }
-            }
-        }
-        for n in &needles {
-            for (i, sink) in second.sinks.iter().enumerate() {
-                println!("sink {i} has committed with {n}: {:?}", sink.rows().unwrap().iter().filter(|r| r.contains(&format!(", {n},"))).collect::<Vec<_>>());
-            }
-        }
-    }
     let mut simulation_of_second = simulation(seed + 1000, &store);
     simulation_of_second.from = from;
     simulation_of_second.slow = slow(&second, &mut random);
@@ -245,14 +219,3 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(), run());
 }
-
-#[test]
-fn debug_one() {
-    if let Ok(seed) = std::env::var("SEED") {
-        let hosts = std::env::var("HOSTS").map(|h| [h[0..1].parse().unwrap(), h[1..2].parse().unwrap()]);
-        let seed = seed.parse().unwrap();
-        let hosts = hosts.unwrap_or([hosts_of(seed), hosts_of(seed + 1000)]);
-        cut_and_restored_in(hosts, seed, CheckpointKind::Checkpoint, true, std::env::var("TIMEOUT").is_ok());
-    }
-}
-fn hosts_of(seed: u64) -> u32 { hosts(seed) }

@@ -29,7 +29,7 @@ const RESTARTS: &[(&str, &str)] =
     &[("restart-strategy.type", "fixed-delay"), ("restart-strategy.fixed-delay.attempts", "1000")];
 
 fn rows(seed: u64) -> Vec<Row> {
-    input(&mut SmallRng::seed_from_u64(seed), 300)
+    input(&mut SmallRng::seed_from_u64(seed), 3000)
 }
 
 /// Source and sink.
@@ -51,9 +51,7 @@ fn setting() -> (Registry, CommittingSink) {
 
 fn simulated(graph: &Graph, registry: &Registry, simulation: Simulation) -> Run {
     let seed = simulation.seed;
-    let ran = simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), registry, simulation);
-    eprintln!("DEBUG {seed} {:?}", ran);
-    ran.unwrap()
+    simulate(&Arc::new(graph.tasks(hosts(seed)).unwrap()), registry, simulation).unwrap()
 }
 
 /// A run on threads that goes on from the newest checkpoint in a folder.
@@ -103,7 +101,7 @@ fn a_damaged_newest_checkpoint_is_not_passed_over() {
             let graph = job(&rows, &[if older { CHECKPOINTS } else { &[] }]);
             let mut first = simulation(7, &InMemory::default());
             first.store = Box::new(LocalDirectory::new(folder.path()));
-            first.trigger = Some((400, kind));
+            first.trigger = Some((200, kind));
             simulated(&graph, &registry, first);
             let manifests = manifests(folder.path());
             assert_eq!(manifests.len() > 1, older);
@@ -240,7 +238,7 @@ fn what_an_earlier_job_has_left_is_not_gone_on_from() {
         let store = InMemory::default();
         let (registry, _) = setting();
         let mut first = simulation(seed, &store);
-        first.trigger = Some((150, CheckpointKind::Stop));
+        first.trigger = Some((100, CheckpointKind::Stop));
         simulated(&job(&rows(seed + 100), &[]), &registry, first);
         let left = store.latest().unwrap();
         assert!(left.manifest.is_some());
@@ -274,7 +272,7 @@ fn a_restart_before_the_first_checkpoint_goes_on_from_what_the_job_began_with() 
         let (registry, sink) = setting();
         let (store, graph) = (InMemory::default(), job(&rows(seed), &[RESTARTS]));
         let mut first = simulation(seed, &store);
-        first.trigger = Some((200, CheckpointKind::Stop));
+        first.trigger = Some((100, CheckpointKind::Stop));
         simulated(&graph, &registry, first);
         let mut second = simulation(seed + 50, &InMemory::default());
         second.from = store.latest().unwrap().manifest.map(|(_, manifest)| manifest);
