@@ -8,12 +8,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 from collections import Counter
 
 from flott.common import Types
 from flott.datastream import StreamExecutionEnvironment
+from flott.datastream.connectors import NumberSequenceSource
 
 
 def environment(workers, parallelism):
@@ -154,14 +154,21 @@ class Processes(unittest.TestCase):
         self.assertEqual((done.stdout, done.stderr), ("[1, 2, 3, 4, 5, 6, 7, 8, 9] True\n", ""))
 
 
+class PacedSource(NumberSequenceSource):
+    """Numbers that go on with checkpoints; what tests of flott have."""
+
+    def _to_engine(self, environment):
+        return "paced", *super()._to_engine(environment)[1:]
+
+
 class Checkpoints(unittest.TestCase):
-    # So many that workers are still at them when they are to break down: until then they take their time.
-    ROWS = 300_000
+    # A reader gives a batch after each checkpoint: when the second is complete, workers are not at the end.
+    ROWS, BATCH = 30_000, 1_000
     LAST = Counter(x % 7 for x in range(1, ROWS + 1))
 
     def environment(self, workers, parallelism, directory, restarts):
         options = {"execution.checkpointing.interval": "1 ms", "execution.checkpointing.dir": directory}
-        options["flott.batch.rows"] = 1000
+        options["flott.batch.rows"] = self.BATCH
         options.update({"restart-strategy.type": restarts, "restart-strategy.fixed-delay.delay": "0 ms"})
         env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(parallelism)
         env.python_workers = workers
@@ -170,18 +177,17 @@ class Checkpoints(unittest.TestCase):
     def counts(self, env, directory, break_down, one):
         """(key, count, count) so far for each row, where `one` is what a row counts. The job breaks down in a worker,
         once, after the second checkpoint."""
-        broken, here = os.path.join(directory, "broken"), os.getpid()
+        broken, here, batch = os.path.join(directory, "broken"), os.getpid(), self.BATCH
 
         def row(x):
-            if x % 1000 == 0 and os.getpid() != here and not os.path.exists(broken):
+            if x % batch == 0 and os.getpid() != here and not os.path.exists(broken):
                 if glob.glob(os.path.join(directory, "chk-[2-9]*", "_metadata")):
                     pathlib.Path(broken).touch()
                     break_down()
-                # Not to be at the end before the checkpoints are complete, however slow the machine is otherwise.
-                time.sleep(0.02)
             return (x % 7, *one)
 
-        keyed = env.from_sequence(1, self.ROWS).map(row).key_by(lambda t: t[0], Types.LONG())
+        source = env.from_source(PacedSource(1, self.ROWS), None, "Paced")
+        keyed = source.map(row).key_by(lambda t: t[0], Types.LONG())
         return list(keyed.reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2])).execute_and_collect())
 
     def test_a_worker_is_lost_and_every_row_comes_once(self):
@@ -224,6 +230,11 @@ def errors_into(directory):
         os.close(kept)
 
 
+def waits_out(text):
+    """Without what is said on a busy machine: that a cancelled job still waits for its tasks."""
+    return "".join(line for line in text.splitlines(True) if not line.startswith("waiting for task "))
+
+
 # The last of 3 tasks, in the worker, says that it runs; no task ends by itself.
 ENDLESS = """if True:
     import os, signal
@@ -247,6 +258,26 @@ ENDLESS = """if True:
 """
 
 
+# As that, but the function in the worker does not return.
+STUCK = """if True:
+    import os, threading
+    from flott.datastream import StreamExecutionEnvironment
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(3)
+    env.python_workers = 1
+    here = os.getpid()
+    def wait(x):
+        if os.getpid() != here:
+            os.write(1, b"running\\n")
+            threading.Event().wait()
+        return False
+    env.from_sequence(1, 10**15).filter(wait).print()
+    try:
+        env.execute()
+    except KeyboardInterrupt:
+        print("goes on")
+"""
+
+
 class Ends(unittest.TestCase):
     def end(self, signal_number, to_all):
         """The exit code and the output of a job in two processes that a signal has ended. Waits for both: each holds
@@ -259,13 +290,25 @@ class Ends(unittest.TestCase):
         else:
             job.send_signal(signal_number)
         output, errors = job.communicate(timeout=60)
-        return job.returncode, output, errors
+        return job.returncode, output, waits_out(errors)
 
     def test_interrupted(self):
         # As the terminal does it, and as `kill` does.
         for to_all in (True, False):
             with self.subTest(to_all=to_all):
                 self.assertEqual(self.end(signal.SIGINT, to_all), (0, "alone\n", ""))
+
+    def test_interrupted_again(self):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", STUCK], text=True, start_new_session=True, **pipes) as job:
+            self.assertEqual(job.stdout.readline(), "running\n")
+            job.send_signal(signal.SIGINT)
+            waits = job.stderr.readline()
+            self.assertRegex(waits, r"^waiting for task .+/2 in worker \d+; Ctrl-C again ends it now\n$")
+            job.send_signal(signal.SIGINT)
+            # To the end of both: each holds the pipe of the output.
+            self.assertEqual(job.communicate(timeout=60), ("", ""))
+        self.assertEqual(job.returncode, 130)
 
     def test_the_program_is_killed(self):
         code, output, errors = self.end(signal.SIGKILL, False)

@@ -110,7 +110,6 @@ fn generate(folder: &Path, rows: u64) -> Result<PathBuf> {
 
 /// One run of flott, in this process: query, file, threads.
 pub(crate) fn run(args: &[String]) -> Result<Measured> {
-    let (args, split) = args.split_at(3.min(args.len()));
     let [query, file, threads] = args else { return Err(Error::internal(format!("{NAME} of {args:?}"))) };
     let threads = threads.parse().map_err(|_| Error::internal(format!("'{threads}' is no number")))?;
     let mut graph = job::graph(threads, &[])?;
@@ -118,8 +117,7 @@ pub(crate) fn run(args: &[String]) -> Result<Measured> {
     let time = Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true);
     let schema = Schema::new(vec![number("auction"), number("bidder"), number("price"), time]);
     let format = SourceFormat::Csv { schema, options: Default::default() };
-    let mut config = FilesSourceConfig::new(file, format);
-    if let Some(s) = split.first() { config.split_bytes = s.parse().unwrap_or(0) << 20; }
+    let config = FilesSourceConfig::new(file, format);
     let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(1_000).with_time_column(3).with_every_rows(4096);
     let watermarks = Some(watermarks).filter(|_| query == "tumble");
     let bids = NodeKind::Source { spec: config.spec()?, watermarks };

@@ -18,6 +18,8 @@ use crate::{Committables, EdgeSnapshot, Manifest, MemberSnapshot, TaskSnapshot, 
 pub struct TaskRestore {
     /// The task had finished before the cut: it only tells its readers so. The rest is empty.
     pub finished: bool,
+    /// It may read from other tasks than before: its old clock is no promise of theirs.
+    pub other_senders: bool,
     /// One for each member of the chain, in its order; empty for those the checkpoint does not know.
     pub members: Vec<MemberSnapshot>,
     /// The runtime's part of every old task that had one of the members, by old vertex and index.
@@ -44,7 +46,8 @@ pub struct RuntimePart {
 pub struct RecoveredEdge {
     /// The edge in the new job.
     pub edge: EdgeId,
-    /// Whether both ends have as many tasks as before, so that channels are the same and their watermarks hold.
+    /// Whether both ends have as many tasks as before and the senders read from the same as before, so that channels are
+    /// the same and their watermarks, or their end, hold.
     pub same_tasks: bool,
     /// By old sender, then old receiver.
     pub channels: Vec<RecoveredChannel>,
@@ -135,6 +138,7 @@ impl<'a> Restore<'a> {
         }
         Ok(TaskRestore {
             finished: false,
+            other_senders: self.has_other_senders(vertex),
             members: vertex.chain.iter().map(|member| self.member(&member.node.uid, vertex, task.index)).collect(),
             runtime: self.runtime_parts(vertex),
             in_flight: self.in_flight(vertex, task.index),
@@ -245,17 +249,28 @@ impl<'a> Restore<'a> {
             })
     }
 
-    /// Whether tasks of this vertex may read from others than before: an operator before it is new, or has another
-    /// parallelism and had not finished in all of its tasks.
-    fn may_be_sent_more(&self, vertex: &Vertex) -> bool {
-        let mut senders = vertex.inputs.iter().filter_map(|edge| self.job.vertex(self.job.edge(*edge)?.from));
-        senders.any(|sender| {
+    /// Whether tasks of this vertex may read from others than before, over edges that count: an operator before it is new,
+    /// or has another parallelism and had not finished in all of its tasks.
+    fn reads_from_others(&self, vertex: &Vertex, counts: fn(&Partitioning) -> bool) -> bool {
+        let edges = vertex.inputs.iter().filter_map(|edge| self.job.edge(*edge)).filter(|e| counts(&e.partitioning));
+        edges.filter_map(|edge| self.job.vertex(edge.from)).any(|sender| {
             let others = match self.known.get(sender.chain[0].node.uid.as_str()) {
                 None => true,
                 Some(old) => old.parallelism() != sender.parallelism && running(old).next().is_some(),
             };
-            others || self.may_be_sent_more(sender)
+            others || self.reads_from_others(sender, counts)
         })
+    }
+
+    /// Whether a task had finished beside others that had not, and is now given rows of those.
+    fn may_be_sent_more(&self, vertex: &Vertex) -> bool {
+        self.reads_from_others(vertex, |_| true)
+    }
+
+    /// Whether the clock of an old task is none for the new one. What a task has heard from all of an edge's senders holds
+    /// however many there are; where it heard only some, it may now read from one that was behind them.
+    fn has_other_senders(&self, vertex: &Vertex) -> bool {
+        self.reads_from_others(vertex, Partitioning::is_pointwise)
     }
 
     fn member(&self, uid: &str, vertex: &Vertex, index: u32) -> MemberSnapshot {
@@ -296,8 +311,9 @@ impl<'a> Restore<'a> {
             let old = self.manifest.edges.get(old_id.0 as usize)?;
             let (sender, reader) = (self.known.get(old.from.as_str())?, self.known.get(old.to.as_str())?);
             let new_sender = self.job.vertex(self.job.edge(*edge)?.from)?;
-            let same_tasks =
-                reader.parallelism() == vertex.parallelism && sender.parallelism() == new_sender.parallelism;
+            let same_tasks = reader.parallelism() == vertex.parallelism
+                && sender.parallelism() == new_sender.parallelism
+                && !self.has_other_senders(new_sender);
             let mut channels = Vec::new();
             // What the reader held is older than what the sender could not send yet.
             let tasks = running(reader).chain(running(sender));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use flott_core::Config;
 
 /// flott, a stream processor: run Flink SQL on this machine, without a JVM.
@@ -21,9 +21,10 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("statements").required(true).args(["file", "execute"]))]
 pub(crate) struct Sql {
     /// A file of statements, each ended by ';'; - reads standard input
-    #[arg(short, long, value_name = "FILE", required_unless_present = "execute", conflicts_with = "execute")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
     /// Statements to run

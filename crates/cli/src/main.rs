@@ -9,24 +9,13 @@ mod sql;
 use std::process::ExitCode;
 
 use clap::Parser;
-use flott::{INTERRUPTED, Interrupt, is_cancelled, report};
+use flott::Interrupt;
 
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = Interrupt::on_signals().and_then(|interrupt| match &arguments.command {
-        Command::Sql(sql) => sql::run(sql, &interrupt),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_cancelled(&error) => {
-            eprintln!("cancelled: what was not committed is gone");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(error) => {
-            eprintln!("{}", report(&error));
-            ExitCode::FAILURE
-        }
-    }
+    Interrupt::run(|interrupt| match &arguments.command {
+        Command::Sql(sql) => sql::run(sql, interrupt),
+    })
 }

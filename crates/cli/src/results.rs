@@ -1,10 +1,11 @@
 //! Where the rows of a SELECT go: [`Results`], a sink that prints CSV as rows come, or keeps rows for a table.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
 use comfy_table::{ContentArrangement, Table};
+use flott::connectors::print::not_printed;
 use flott_core::{Batch, Error, OperatorInfo, Registry, Result, RowKind, Sink, SinkWriter, Spec};
 use flott_formats::csv::{CsvOptions, CsvWriter};
 use flott_formats::text::{Style, write_value};
@@ -35,8 +36,6 @@ struct Kept {
     /// Some rows were updates or removals.
     changes: bool,
     header_written: bool,
-    /// Who reads standard output has seen enough.
-    reader_gone: bool,
 }
 
 impl Results {
@@ -51,11 +50,6 @@ impl Results {
 
     pub(crate) fn spec() -> Spec {
         Spec { factory: NAME.to_owned(), config: Vec::new() }
-    }
-
-    /// Whether the job ended because nobody reads any more (`| head`), which is no error.
-    pub(crate) fn reader_gone(&self) -> bool {
-        self.lock().reader_gone
     }
 
     /// Prints what a SELECT has left, and forgets it.
@@ -164,9 +158,6 @@ impl SinkWriter for CsvPrinter {
             kept.header_written = true;
         }
         let mut out = std::io::stdout().lock();
-        out.write_all(&text).and_then(|()| out.flush()).map_err(|e| {
-            kept.reader_gone = e.kind() == ErrorKind::BrokenPipe;
-            Error::external(format!("cannot write to standard output: {e}")).final_()
-        })
+        out.write_all(&text).and_then(|()| out.flush()).map_err(|e| not_printed(NAME, &e))
     }
 }

@@ -69,9 +69,6 @@ fn run_job(job: PlannedJob, registry: &Registry, results: &Results, interrupt: &
         LocalExecutor::default().interrupted_by(interrupt).watch(LOOK_EVERY, move |moment| shown.look(moment));
     let result = executor.execute(job.graph, registry.clone());
     progress.clear();
-    if results.reader_gone() {
-        return Ok(());
-    }
     result?;
     match job.into {
         None => results.print(&job.output),

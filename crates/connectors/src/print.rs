@@ -1,6 +1,6 @@
 //! A sink that prints rows as Flink does, one a line: `print`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 
 use arrow_array::Array;
@@ -35,6 +35,24 @@ pub fn register(registry: &mut Registry) {
     registry.add_sink(NAME, Arc::new(|spec| Ok(Box::new(Print(spec.read()?)))));
 }
 
+const CLOSED: &str = "standard output was closed before all rows were printed";
+
+/// The error of a sink of this name that could not write to standard output. Not retried: who has closed it does not
+/// come back.
+pub fn not_printed(sink: &str, error: &std::io::Error) -> Error {
+    let text = match error.kind() {
+        ErrorKind::BrokenPipe => CLOSED.to_owned(),
+        _ => format!("cannot print: {error}"),
+    };
+    Error::external(text).at("sink", sink).final_()
+}
+
+/// Whether a job with these sinks failed only because nobody reads its output any more (`| head`), which ends a program
+/// quietly, like any other at a terminal. A job that has another sink has not done all it should.
+pub fn nobody_reads<'a>(error: &Error, mut sinks: impl Iterator<Item = &'a Spec>) -> bool {
+    error.message() == CLOSED && sinks.all(|sink| error.place("sink") == Some(&sink.factory))
+}
+
 struct Print(PrintConfig);
 
 impl Sink for Print {
@@ -51,6 +69,7 @@ pub struct PrintWriter<W> {
     to: W,
     prefix: String,
     plain: bool,
+    standard_error: bool,
     lines: String,
 }
 
@@ -64,7 +83,7 @@ impl<W: Write> PrintWriter<W> {
             (None, Some(task)) => format!("{task}> "),
             (None, None) => String::new(),
         };
-        Self { to, prefix, plain: config.plain, lines: String::new() }
+        Self { to, prefix, plain: config.plain, standard_error: config.standard_error, lines: String::new() }
     }
 }
 
@@ -81,10 +100,11 @@ impl<W: Write + Send> SinkWriter for PrintWriter<W> {
             }
             self.lines.push('\n');
         }
-        // `head` closes our output when it has seen enough: no panic, and no retry, since it will not come back.
-        self.to
-            .write_all(self.lines.as_bytes())
-            .and_then(|()| self.to.flush())
-            .map_err(|e| Error::external(format!("cannot print: {e}")).at("sink", NAME).final_())
+        self.to.write_all(self.lines.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| {
+            match self.standard_error {
+                true => Error::external(format!("cannot print: {e}")).at("sink", NAME).final_(),
+                false => not_printed(NAME, &e),
+            }
+        })
     }
 }

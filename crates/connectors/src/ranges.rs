@@ -80,6 +80,11 @@ impl<F: FnMut(u64, usize) -> Result<Batch> + Send> SourceReader for RangeReader<
         }
     }
 
+    /// Until they end.
+    fn has_rows(&self, _split: &str) -> bool {
+        true
+    }
+
     fn snapshot(&mut self) -> Result<Vec<Split>> {
         let splits = self.splits.iter();
         splits.map(|split| Ok(Split { id: split.id.clone(), position: POSITION.encode(&split.range)? })).collect()

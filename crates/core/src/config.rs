@@ -75,6 +75,8 @@ options! {
     BACKOFF_RESET: Millis = "restart-strategy.exponential-delay.reset-backoff-threshold", "1 h", "after so long without a failure the initial time holds again";
     BACKOFF_JITTER: f64 = "restart-strategy.exponential-delay.jitter-factor", "0.1", "the time is longer or shorter by a random part of up to this, 0 to 1";
     BACKOFF_ATTEMPTS: u32 = "restart-strategy.exponential-delay.attempts-before-reset-backoff", "2147483647", "restarts before a job is given up, unless the time was reset";
+    HEARTBEAT_INTERVAL: Millis = "heartbeat.interval", "10 s", "how often the processes of a job ask each other for a sign of life";
+    HEARTBEAT_TIMEOUT: Millis = "heartbeat.timeout", "50 s", "a process that has given no sign of life for longer counts as dead";
 }
 
 /// A span of time in milliseconds, written as Flink does: `200 ms`, `10 s`, `5 min`, `1 h`, `1 d`, or a plain number of ms.

@@ -26,6 +26,7 @@ mod sink;
 mod source;
 pub mod state;
 mod time;
+mod type_name;
 mod versioned;
 mod watermark;
 
@@ -47,5 +48,6 @@ pub use sink::{Committable, Committer, Sink, SinkWriter};
 pub use source::{NextSplit, ReaderContext, Source, SourceEvent, SourceReader, Split, SplitEnumerator, Wait};
 pub use state::{KeyedState, Namespace, Namespaces, Slot, StateBackend};
 pub use time::{Clock, ManualClock, Timestamp};
+pub use type_name::type_name;
 pub use versioned::StoredForm;
 pub use watermark::WatermarkStrategy;

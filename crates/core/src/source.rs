@@ -100,6 +100,12 @@ pub trait SourceReader: Send {
     /// Stops or resumes reading a split (watermark alignment). A reader with only paused splits answers `Wait`.
     fn pause(&mut self, _split: &str, _paused: bool) {}
 
+    /// Whether a split has rows that were not asked for yet, since others came first or it is paused: it is not idle,
+    /// however long it has given none.
+    fn has_rows(&self, _split: &str) -> bool {
+        false
+    }
+
     /// Whether its calls may block: its task then has a thread of its own and holds up no other. Asked once, when the
     /// task begins.
     fn blocks(&self) -> bool {

@@ -24,7 +24,7 @@ struct Arguments {
     /// The flights, as CSV with a header; `python3 scripts/fetch_flights.py` fetches them
     #[arg(long, default_value = "target/demo/flights.csv")]
     input: PathBuf,
-    /// The folder for the result; parts of an earlier run in it are removed
+    /// The folder for the result; it takes the place of an earlier one when it is complete
     #[arg(long, default_value = "target/demo/result")]
     output: PathBuf,
     /// Tasks of each operator
@@ -82,6 +82,8 @@ impl Aggregate for Count {
 }
 
 const SOURCE: &str = "Flights";
+/// Where in the folder of the result the parts are until all are there.
+const UNFINISHED: &str = ".unfinished";
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: u64 = 24 * 3_600_000;
 
@@ -114,16 +116,20 @@ fn flights(env: &StreamExecutionEnvironment, arguments: &Arguments, bar: &Progre
             mean_dep_delay: (departures > 0).then(|| minutes as f64 / departures as f64),
         })
         .name("Hours");
-    hours.sink_to("Result", csv_sink(&arguments.output, header).spec()?);
+    let unfinished = arguments.output.join(UNFINISHED);
+    hours.sink_to("Result", csv_sink(&unfinished, header).spec()?);
     let hours = hours.collect();
 
-    // What is wrong with the job or its input is said before anything of an earlier run is touched.
     env.stream_graph()?;
     begin_progress(bar, &arguments.input)?;
-    remove_parts(&arguments.output)?;
+    remove_parts(&unfinished)?;
     let result = env.execute("New York flights");
     bar.finish_and_clear();
-    print_summary(&hours.take(), &result?, arguments)
+    let result = result?;
+    // Only now, that whatever can be wrong with the flights has been right.
+    remove_parts(&arguments.output)?;
+    move_parts(&unfinished, &arguments.output)?;
+    print_summary(&hours.take(), &result, arguments)
 }
 
 /// Counts the lines, so that progress has an end.
@@ -167,6 +173,17 @@ fn remove_parts(folder: &Path) -> Result<()> {
         fs::remove_file(part).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Moves the parts of one folder to another, and removes the folder they were in.
+fn move_parts(from: &Path, to: &Path) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io("move the result", to.display(), &e);
+    for part in parts(from)? {
+        if let Some(name) = part.file_name() {
+            fs::rename(&part, to.join(name)).map_err(failed)?;
+        }
+    }
+    fs::remove_dir(from).map_err(failed)
 }
 
 /// Visible parts and hidden ones.

@@ -10,20 +10,20 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
+use flott_connectors::print::nobody_reads;
 use flott_core::config::CHECKPOINT_DIR;
 use flott_core::{Clock, Config, Error, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_datastream::{Executor, JobResult};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobMetrics, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
-use flott_runtime::processes;
+use flott_runtime::processes::{self, LiveWorkers};
 
 use crate::interrupt::{Interrupt, cancelled};
-use crate::report::{INTERRUPTED, report};
-use crate::{StreamExecutionEnvironment, is_cancelled, worker};
+use crate::{StreamExecutionEnvironment, worker};
 
 /// The body of `main`: runs a program whose jobs run in this process. An error is printed to standard error in plain
-/// words (exit code 1); Ctrl-C cancels the running job (exit code 130).
+/// words (exit code 1); Ctrl-C cancels the running job (exit code 130), and a second one ends the program at once.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -96,8 +96,9 @@ impl LocalExecutor {
         self
     }
 
-    /// Tasks run in so many processes beside this one, which are this program again: each runs it up to `execute`
-    /// (see [`worker`]). Counters are then those of this process only.
+    /// Tasks run in so many processes beside this one, which are this program again: each runs it up to its first
+    /// `execute` (see [`worker`]), so that a job with workers must be the first of its program. Counters are those of
+    /// all processes.
     #[must_use]
     pub fn workers(mut self, workers: u32) -> Self {
         self.workers = workers;
@@ -106,22 +107,9 @@ impl LocalExecutor {
 
     /// [`run`] with this executor.
     pub fn run(self, program: impl FnOnce(&StreamExecutionEnvironment) -> Result<()>) -> ExitCode {
-        let interrupted = Interrupt::on_signals();
-        let result = interrupted.and_then(|interrupt| {
-            let env = StreamExecutionEnvironment::with_executor(Arc::new(self.interrupted_by(&interrupt)));
-            program(&env)
-        });
-        match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) if is_cancelled(&error) => {
-                eprintln!("cancelled: what was not committed is gone");
-                ExitCode::from(INTERRUPTED)
-            }
-            Err(error) => {
-                eprintln!("{}", report(&error));
-                ExitCode::FAILURE
-            }
-        }
+        Interrupt::run(|interrupt| {
+            program(&StreamExecutionEnvironment::with_executor(Arc::new(self.interrupted_by(interrupt))))
+        })
     }
 }
 
@@ -131,13 +119,16 @@ impl Executor for LocalExecutor {
         if let Some(seat) = worker::seat()? {
             worker::serve(&seat, registry);
         }
+        worker::begin(self.workers)?;
         let job = graph.name.clone();
         let store = checkpoint_store(&graph.config)?;
         let tasks = ExecutionGraph::of(JobGraph::of(&graph)?, self.workers.saturating_add(1));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let threads: Arc<dyn Threads> = Arc::new(SystemThreads);
         let (control, events) = local::control();
-        let _guard = self.interrupt.as_ref().map(|interrupt| interrupt.guard(&control));
+        let live = LiveWorkers::default();
+        let _guard = self.interrupt.as_ref().map(|interrupt| interrupt.guard(&control, &live));
+        let told = live.clone();
         let options = JobOptions {
             // Jobs begin at different times, so that what is random differs between them.
             seed: clock.now().0.unsigned_abs(),
@@ -147,7 +138,7 @@ impl Executor for LocalExecutor {
             from: None,
             resume: self.resume,
             allow_non_restored: false,
-            notes: Box::new(tell),
+            notes: Box::new(move |note| tell(note, &told)),
         };
         let mut watched = None;
         let mut seen = JobMetrics::default();
@@ -160,14 +151,21 @@ impl Executor for LocalExecutor {
         };
         let end = match self.workers {
             0 => local::run(tasks, &registry, options, &events, &control, watch_it),
-            _ => processes::run(tasks, &registry, options, &events, &control, watch_it, worker::processes()?),
+            _ => {
+                let processes = worker::processes(&tasks.job.config, &live)?;
+                processes::run(tasks, &registry, options, &events, &control, watch_it, processes)
+            }
         };
         let started = watched.transpose()?;
         if let Some((ended, joined)) = started {
             drop(ended);
             joined();
         }
-        match end? {
+        let end = match end {
+            Err(error) if nobody_reads(&error, graph.sinks()) => JobEnd::Finished,
+            end => end?,
+        };
+        match end {
             JobEnd::Cancelled => Err(cancelled(&job)),
             JobEnd::Finished | JobEnd::Stopped(_) => Ok(result(job, &*clock, &seen)),
         }
@@ -215,11 +213,12 @@ fn result(job: String, clock: &dyn Clock, metrics: &JobMetrics) -> JobResult {
 }
 
 /// What people should know while the job goes on.
-fn tell(note: &Note) {
+fn tell(note: &Note, workers: &LiveWorkers) {
     match note {
         Note::Restarting(error, ms) => eprintln!("the job failed and starts again in {ms} ms: {error}"),
         Note::Aborted(id, error) => eprintln!("checkpoint {id} was given up: {error}"),
         Note::Refused(error) => eprintln!("{error}"),
+        Note::Waiting(tasks) => eprintln!("{}; Ctrl-C again ends it now", workers.waiting_for(tasks)),
         Note::Completed(..) => {}
     }
 }

@@ -45,7 +45,7 @@ pub use flott_datastream::FacadeRecord as Record;
 pub use flott_datastream::*;
 pub use flott_runtime::local::{JobMetrics, OperatorMetrics};
 pub use interrupt::{Interrupt, is_cancelled};
-pub use report::{INTERRUPTED, report, say};
+pub use report::{report, say};
 
 /// The README's programs compile and run.
 #[cfg(doctest)]

@@ -5,9 +5,6 @@ use std::io::{self, Write};
 
 use flott_core::{Error, ErrorDomain, Result};
 
-/// The exit code of a program ended by Ctrl-C: 128 + SIGINT.
-pub const INTERRUPTED: u8 = 130;
-
 /// An error in plain words: what happened, whose fault it is, whether to try again.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Single values as text, as Flink prints them, and the SQL names of types.
+//! Single values as text, as Flink prints them.
 //!
 //! Two styles differ in dates with times: SQL's `2024-01-01 00:00:00` and Java's `2024-01-01T00:00`.
 
@@ -22,36 +22,6 @@ pub enum Style {
     Sql,
     /// As Java's `LocalDateTime` and `Instant`: `2024-01-01T00:00`, `2024-01-01T00:00:01.500`.
     Java,
-}
-
-/// The SQL name of a type, in Flink's dialect.
-pub fn type_name(data_type: &DataType) -> String {
-    let scale = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    };
-    match data_type {
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::UInt8 => "TINYINT UNSIGNED".into(),
-        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
-        DataType::UInt32 => "INT UNSIGNED".into(),
-        DataType::UInt64 => "BIGINT UNSIGNED".into(),
-        DataType::Float32 => "FLOAT".into(),
-        DataType::Float64 => "DOUBLE".into(),
-        DataType::Boolean => "BOOLEAN".into(),
-        DataType::Utf8 => "STRING".into(),
-        DataType::Binary => "BYTES".into(),
-        DataType::Date32 => "DATE".into(),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", scale(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", scale(unit)),
-        other => other.to_string(),
-    }
 }
 
 /// A row as Flink prints a `Row`: `+I[1, abc, null]`.

@@ -11,7 +11,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
-use flott_core::{Batch, Context, Error, InputId, Operator, OperatorInfo, Progress, Result, Spec};
+use flott_core::{Batch, Context, Error, InputId, Operator, OperatorInfo, Progress, Result, Spec, type_name};
 use serde::{Deserialize, Serialize};
 
 use crate::check_output;
@@ -51,7 +51,7 @@ impl CalcConfig {
         if let Some(filter) = &self.filter {
             let field = return_field("of the filter", filter, input)?;
             if field.data_type() != &arrow_schema::DataType::Boolean {
-                return Err(Error::user(format!("expected a condition, found {}", field.data_type())));
+                return Err(Error::user(format!("expected a condition, found {}", type_name(field.data_type()))));
             }
         }
         let Some(project) = &self.project else { return Ok(input.clone()) };

@@ -4,16 +4,19 @@
 //! Flink's rules: integers wrap on overflow, an integer divided by zero is an error, floating-point numbers compare as
 //! IEEE 754 says. DataFusion evaluates; it plans and executes nothing here.
 
+mod blame;
 mod compile;
 mod float_compare;
 mod java_cast;
 mod scalar;
+mod text;
 
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 pub use compile::{Compiled, compile, return_field};
 pub use scalar::Scalar;
+pub use text::sql_text;
 
 /// A scalar expression over the columns of one input.
 ///

@@ -16,7 +16,7 @@ impl JobGraph {
     /// A node shares the task of the node it reads where that is its only edge, a forward edge between the same
     /// parallelism and max parallelism, and the options and both nodes' chaining allow it. Vertices are in the order
     /// of their first members; edges are numbered in the order in which vertices read them. What a node leaves to the
-    /// job's options is filled in.
+    /// job's options is filled in. A source that nobody reads is left out.
     pub fn of(graph: &StreamGraph) -> Result<Self> {
         graph.validate()?;
         let enabled = graph.config.get(&OBJECT_CHAINING)?;
@@ -24,7 +24,12 @@ impl JobGraph {
             Self { name: graph.name.clone(), config: graph.config.clone(), vertices: Vec::new(), edges: Vec::new() };
         // Where each node went: its vertex and its position there. Inputs come first, so a reader finds its senders.
         let mut places: Vec<(VertexId, usize)> = Vec::with_capacity(graph.nodes.len());
-        for node in &graph.nodes {
+        for (index, node) in graph.nodes.iter().enumerate() {
+            if graph.is_left_out(index) {
+                // Nobody looks its place up.
+                places.push((VertexId(u32::MAX), 0));
+                continue;
+            }
             let place = match &node.inputs[..] {
                 [edge] if enabled && is_chainable(graph, edge, node)? => job.add_to_chain(node, edge, &places),
                 _ => job.add_vertex(graph, node, &places)?,

@@ -27,6 +27,9 @@ impl StreamGraph {
                 node.kind.name(),
                 node.uid
             );
+            if self.is_left_out(index) {
+                text.push_str("   left out: nobody reads it\n");
+            }
             for edge in &node.inputs {
                 let _ = writeln!(text, "   <- {}", self.explain_edge(node, edge));
             }

@@ -26,6 +26,21 @@ impl StreamGraph {
         self.nodes.get(id.0 as usize)
     }
 
+    /// Whether the node at `index` is no part of the job: a source that nobody reads, as in Flink. An operator that
+    /// nobody reads runs, since a function may do something beside giving rows.
+    pub(crate) fn is_left_out(&self, index: usize) -> bool {
+        let is_read = || self.nodes.iter().flat_map(|node| &node.inputs).any(|edge| edge.from.0 as usize == index);
+        matches!(self.nodes[index].kind, NodeKind::Source { .. }) && !is_read()
+    }
+
+    /// What its sinks are.
+    pub fn sinks(&self) -> impl Iterator<Item = &Spec> {
+        self.nodes.iter().filter_map(|node| match &node.kind {
+            NodeKind::Sink(spec) => Some(spec),
+            NodeKind::Source { .. } | NodeKind::Operator(_) | NodeKind::Watermarks(_) => None,
+        })
+    }
+
     /// Tasks of a node: its own setting, else `parallelism.default`.
     pub fn parallelism_of(&self, node: &Node) -> Result<u32> {
         node.parallelism.map_or_else(|| self.config.get(&PARALLELISM), Ok)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use arrow_schema::{DataType, Schema};
 use flott_core::config::{BATCH_ROWS, CHANNEL_CREDIT, MAX_PARALLELISM, PARALLELISM, REQUEST_CAPACITY, WATERMARK_ROWS};
-use flott_core::{Config, Error, MAX_PARALLELISM_LIMIT, Result, WatermarkStrategy, check_key_type};
+use flott_core::{Config, Error, MAX_PARALLELISM_LIMIT, Result, WatermarkStrategy, check_key_type, type_name};
 
 use crate::{Edge, Node, NodeKind, Partitioning, StreamGraph};
 
@@ -242,7 +242,8 @@ fn check_watermarks(strategy: &WatermarkStrategy, schema: &Schema) -> Result<()>
     match field.data_type() {
         DataType::Timestamp(..) | DataType::Int64 => Ok(()),
         other => {
-            let text = format!("the event time must be a timestamp or a BIGINT of milliseconds, found {other}");
+            let found = type_name(other);
+            let text = format!("the event time must be a timestamp or a BIGINT of milliseconds, found {found}");
             Err(Error::user(text).at("column", field.name()))
         }
     }
@@ -276,7 +277,7 @@ fn difference(expected: &Schema, found: &Schema) -> Option<String> {
     }
     expected.iter().zip(found.iter()).enumerate().find_map(|(index, (a, b))| {
         let text = |f: &arrow_schema::Field| {
-            format!("'{} {}{}'", f.name(), f.data_type(), if f.is_nullable() { "" } else { " NOT NULL" })
+            format!("'{} {}{}'", f.name(), type_name(f.data_type()), if f.is_nullable() { "" } else { " NOT NULL" })
         };
         let same = a.name() == b.name() && a.data_type() == b.data_type() && a.is_nullable() == b.is_nullable();
         (!same).then(|| format!("column {index} is {} and {}", text(a), text(b)))
@@ -296,6 +297,6 @@ fn key_text(edge: &Edge, schema: &Schema) -> String {
 }
 
 fn types_text(types: &[&DataType]) -> String {
-    let names: Vec<_> = types.iter().map(ToString::to_string).collect();
+    let names: Vec<_> = types.iter().map(|data_type| type_name(data_type)).collect();
     format!("({})", names.join(", "))
 }

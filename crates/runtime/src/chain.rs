@@ -496,8 +496,7 @@ impl OperatorChain {
         for index in 0..self.nodes.len() {
             let clock = self.nodes[index].clock;
             // A watermark behind requests has not been passed on yet; it will be.
-            // The end is told when it has come again.
-            if clock == Timestamp::MIN || clock == Timestamp::MAX || !self.nodes[index].inbox.is_empty() {
+            if clock == Timestamp::MIN || !self.nodes[index].inbox.is_empty() {
                 continue;
             }
             for at in 0..self.nodes[index].outputs.len() {

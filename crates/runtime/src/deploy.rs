@@ -135,7 +135,7 @@ impl Deployment<'_> {
         let place = Place { index: id.index, parallelism: vertex.parallelism, max_parallelism: vertex.max_parallelism };
         let restored = self.restored.get(&id);
         let runtime = match restored {
-            Some(old) => Some(RestoredRuntime::read(&old.runtime, &vertex.chain[0].node.uid, place)?),
+            Some(old) => Some(RestoredRuntime::read(old, &vertex.chain[0].node.uid, place)?),
             None => None,
         };
         let (partitions, positions) = self.partitions(id, vertex, queues, remote)?;
@@ -198,9 +198,7 @@ impl Deployment<'_> {
             let first = ids.iter().position(|channel| channel.edge == old.edge);
             let first = first.ok_or_else(|| Error::internal("rows in flight on an edge without channels"))?;
             for channel in &old.channels {
-                let mut elements = codec::decode_all(&channel.elements, self.schema(old.edge)?)?;
-                // Every sender tells its end again. One that had ended may be sent rows again, by other tasks than before.
-                elements.retain(|element| !is_end(element));
+                let elements = codec::decode_all(&channel.elements, self.schema(old.edge)?)?;
                 match same_tasks(channel.from, channel.to) {
                     Some(index) if old.same_tasks => gate.recover(index, elements),
                     _ => gate.recover(first, own_rows(elements, channel.ownership, key, place)?),
@@ -379,10 +377,6 @@ impl Deployment<'_> {
         };
         made.map_err(|e| if e.place("operator").is_some() { e } else { e.at("operator", &members[0].info.name) })
     }
-}
-
-fn is_end(element: &StreamElement) -> bool {
-    matches!(element, StreamElement::EndOfInput | StreamElement::Watermark(Timestamp::MAX))
 }
 
 /// The part of an old channel's rows that a task gets where they are dealt out again. Watermarks among them are left

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flott_checkpoint::{Action, Committables, Coordinator, Decision, Event, Manifest, RestartStrategy};
 use flott_core::{CheckpointBarrier, CheckpointId, CheckpointKind, Error, Timestamp};
-use flott_plan::{ExecutionGraph, TaskId};
+use flott_plan::{ExecutionGraph, HostId, TaskId};
 
 use crate::mailbox::TaskCommand;
 use crate::task::TaskEvent;
@@ -79,7 +79,12 @@ pub enum Note {
     Restarting(Error, u64),
     /// Something asked for cannot be done.
     Refused(Error),
+    /// The job is cancelled, and these tasks have not ended for a while: their names, and where they run.
+    Waiting(Vec<(String, HostId)>),
 }
+
+/// A cancelled job says after so long what it waits for.
+const PATIENCE_MS: i64 = 1_000;
 
 /// How a job ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +127,8 @@ pub struct Master {
     attempt: Attempt,
     live: BTreeSet<TaskId>,
     from: Option<CheckpointId>,
+    /// When a job that is cancelled says what it waits for.
+    tell_at: Option<Timestamp>,
 }
 
 impl Master {
@@ -135,6 +142,7 @@ impl Master {
             attempt: Attempt(0),
             live: BTreeSet::new(),
             from: None,
+            tell_at: None,
         }
     }
 
@@ -143,6 +151,7 @@ impl Master {
         match self.phase {
             Phase::Waiting(at) => Some(at),
             Phase::Running => self.coordinator.next_wake(),
+            Phase::Ending(Ending::Cancelled) => self.tell_at,
             _ => None,
         }
     }
@@ -189,7 +198,10 @@ impl Master {
             MasterEvent::Trigger(kind) => self.coordinate(Event::TriggerRequested { kind }, now, &mut out),
             MasterEvent::Cancel => match self.phase {
                 Phase::Waiting(_) | Phase::Restoring => self.done(Ok(JobEnd::Cancelled), &mut out),
-                _ => self.end(Ending::Cancelled, now, &mut out),
+                _ => {
+                    self.tell_at.get_or_insert(now.saturating_add(PATIENCE_MS));
+                    self.end(Ending::Cancelled, now, &mut out);
+                }
             },
             MasterEvent::Tick => match self.phase {
                 Phase::Waiting(at) if now >= at => {
@@ -197,6 +209,9 @@ impl Master {
                     out.push(MasterAction::FindLatest);
                 }
                 Phase::Running => self.coordinate(Event::Tick, now, &mut out),
+                Phase::Ending(Ending::Cancelled) if self.tell_at.take_if(|at| *at <= now).is_some() => {
+                    out.push(MasterAction::Note(Note::Waiting(self.still_here())));
+                }
                 _ => {}
             },
             // Of an earlier attempt.
@@ -278,6 +293,15 @@ impl Master {
             Phase::Ending(Ending::Cancelled) => self.done(Ok(JobEnd::Cancelled), out),
             other => self.phase = other,
         }
+    }
+
+    /// The tasks that have not ended, and where they run.
+    fn still_here(&self) -> Vec<(String, HostId)> {
+        let place = |task: &TaskId| {
+            let name = self.graph.job.vertex(task.vertex).map_or("?", |vertex| &vertex.name);
+            Some((format!("{name}/{}", task.index), self.graph.host_of(*task)?))
+        };
+        self.live.iter().filter_map(place).collect()
     }
 
     fn done(&mut self, result: Result<JobEnd, Error>, out: &mut Vec<MasterAction>) {

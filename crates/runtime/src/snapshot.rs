@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use arrow_array::UInt32Array;
-use flott_checkpoint::{InFlight, MemberSnapshot, RuntimePart, TaskSnapshot};
+use flott_checkpoint::{InFlight, MemberSnapshot, TaskRestore, TaskSnapshot};
 use flott_core::state::snapshot::PendingSnapshot;
 use flott_core::{
     Batch, Committable, Error, InputId, KeyGroup, OperatorState, Redistribution, Result, StoredForm, StreamElement,
@@ -173,14 +173,15 @@ impl Place {
 pub struct RestoredRuntime {
     clock: Timestamp,
     nodes: BTreeMap<String, Vec<NodeState>>,
-    /// The same tasks as before: every one gets exactly its own.
+    /// The same tasks as before, and all before them too: every one gets exactly its own.
     same: bool,
 }
 
 impl RestoredRuntime {
     /// Reads the runtime parts of the old tasks that had a member of this task's chain, whose first is `head`.
-    pub fn read(parts: &[RuntimePart], head: &str, place: Place) -> Result<Self> {
-        let same = parts.iter().all(|part| part.parallelism == place.parallelism);
+    pub fn read(restore: &TaskRestore, head: &str, place: Place) -> Result<Self> {
+        let parts = &restore.runtime;
+        let same = !restore.other_senders && parts.iter().all(|part| part.parallelism == place.parallelism);
         let mut restored = Self { clock: Timestamp::MAX, nodes: BTreeMap::new(), same };
         for part in parts.iter().filter(|part| !same || part.index == place.index) {
             let state: RuntimeState = RUNTIME.decode(&part.bytes)?;
@@ -218,7 +219,7 @@ impl RestoredRuntime {
                 StoredItem::Batch(input, bytes) => (0, *input, bytes, false),
                 StoredItem::Request(member, bytes) => (*member as usize, 0, bytes, true),
                 // Every input tells its end again.
-                StoredItem::End | StoredItem::Watermark(Timestamp::MAX) => continue,
+                StoredItem::End => continue,
                 // At another parallelism the clock is the lowest of all and rises again with the inputs.
                 _ if !self.same => continue,
                 StoredItem::Watermark(at) => {

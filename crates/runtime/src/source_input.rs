@@ -227,10 +227,10 @@ impl SourceInput {
         let idle_after = self.idle_after()?;
         let time = since_polled.min((idle_after / TURNS).max(1));
         let mut changed = false;
-        for (_, other) in self.splits.iter_mut().filter(|(other, split)| *other != id && !split.idle) {
-            other.passed_over += time;
-            other.idle = other.passed_over >= idle_after;
-            changed |= other.idle;
+        for (other, split) in self.splits.iter_mut().filter(|(other, split)| *other != id && !split.idle) {
+            split.passed_over += time;
+            split.idle = split.passed_over >= idle_after && !self.reader.has_rows(other);
+            changed |= split.idle;
         }
         if changed { self.combine() } else { None }
     }
@@ -277,8 +277,8 @@ impl SourceInput {
         if let Some(at) = self.combine() {
             return SourceInputEvent::Watermark(at);
         }
-        for split in self.splits.values_mut() {
-            split.idle |= is_due(split.idle_at(idle_after));
+        for (id, split) in &mut self.splits {
+            split.idle |= is_due(split.idle_at(idle_after)) && !self.reader.has_rows(id);
         }
         if let Some(at) = self.combine() {
             return SourceInputEvent::Watermark(at);

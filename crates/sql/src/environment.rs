@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{Field, SchemaRef};
-use flott_core::{Config, Error, Result, Spec};
+use flott_core::{Config, Error, Result, Spec, type_name};
 use flott_plan::StreamGraph;
 use sqlparser::ast::{Ident, ObjectName, Query, Spanned};
 use sqlparser::tokenizer::Span;
@@ -13,7 +13,7 @@ use crate::lower::{Content, Flow, Lowering, schema};
 use crate::planner::plan;
 use crate::script::{self, Fault, Script, did_you_mean};
 use crate::statements::{Statement, split, table_name};
-use crate::types::{FlinkType, type_name};
+use crate::types::FlinkType;
 
 /// What a statement came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,19 @@ pub struct PlannedJob {
     /// The table written to; `None`: a SELECT, whose rows go to the sink given by
     /// [`SqlEnvironment::with_select_sink`].
     pub into: Option<String>,
+    /// What each node does.
+    descriptions: Vec<String>,
+}
+
+impl PlannedJob {
+    /// The plan as EXPLAIN shows it: each node by what it does, not by its name.
+    pub fn explain(&self) -> String {
+        let mut graph = self.graph.clone();
+        for (node, text) in graph.nodes.iter_mut().zip(&self.descriptions) {
+            node.name.clone_from(text);
+        }
+        graph.explain()
+    }
 }
 
 /// Tables and options of a session.
@@ -115,7 +128,7 @@ impl SqlEnvironment {
                 let words = words.skip_while(|word| before.iter().any(|b| b.eq_ignore_ascii_case(word)));
                 let text = words.collect::<Vec<_>>().join(" ");
                 match self.plan_statement(*inner, &text)? {
-                    Planned::Job(job) => Ok(Planned::Text(job.graph.explain())),
+                    Planned::Job(job) => Ok(Planned::Text(job.explain())),
                     other => Ok(other),
                 }
             }
@@ -175,11 +188,11 @@ fn nameable(flow: Flow) -> script::Result<Flow> {
 }
 
 fn finish(lowering: Lowering<'_>, into: Option<String>) -> script::Result<PlannedJob> {
-    let graph = lowering.graph;
+    let Lowering { graph, descriptions, .. } = lowering;
     graph.validate().map_err(|e| match e.domain() {
         flott_core::ErrorDomain::Internal => Fault::internal(e.to_string()),
         _ => Fault::new(e.to_string(), Span::empty()),
     })?;
     let output = graph.nodes.last().map_or_else(|| schema(Vec::new()), |sink| Arc::clone(&sink.output));
-    Ok(PlannedJob { graph, output, into })
+    Ok(PlannedJob { graph, output, into, descriptions })
 }

@@ -1,19 +1,19 @@
-//! Names of nodes, which say what a node does: what EXPLAIN and the dashboard show.
+//! What a node does, in full: what EXPLAIN shows. Errors and metrics name nodes in short, as Flink does: `Calc[2]`.
 
 use arrow_schema::{DataType, Field, Schema};
+use flott_core::type_name;
 use flott_operators::Function;
 use flott_operators::calc::CalcConfig;
-use flott_operators::expr::{BinaryOp, Expr};
+use flott_operators::expr::sql_text;
 use flott_operators::window_aggregate::WindowAggregateConfig;
 
 use crate::catalog::{Column, Table};
-use crate::types::type_name;
 
 fn names(schema: &Schema) -> String {
     schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn source_name(table: &Table, schema: &Schema) -> String {
+pub(crate) fn source_text(table: &Table, schema: &Schema) -> String {
     let watermark = table.watermark.map_or(String::new(), |w| {
         let column = &table.columns[w.column].name;
         match w.out_of_orderness_ms {
@@ -24,26 +24,26 @@ pub(crate) fn source_name(table: &Table, schema: &Schema) -> String {
     format!("TableSourceScan(table=[{}], fields=[{}]{watermark})", table.name, names(schema))
 }
 
-pub(crate) fn sink_name(name: &str, schema: &Schema) -> String {
+pub(crate) fn sink_text(name: &str, schema: &Schema) -> String {
     format!("Sink(table=[{name}], fields=[{}])", names(schema))
 }
 
-pub(crate) fn calc_name(config: &CalcConfig, input: &Schema) -> String {
+pub(crate) fn calc_text(config: &CalcConfig, input: &Schema) -> String {
     let mut parts = Vec::new();
     if let Some(project) = &config.project {
         let columns = project.iter().map(|(name, e)| {
-            let text = expr_text(e, input);
+            let text = sql_text(e, input);
             if text == *name { text } else { format!("{text} AS {name}") }
         });
         parts.push(format!("select=[{}]", columns.collect::<Vec<_>>().join(", ")));
     }
     if let Some(filter) = &config.filter {
-        parts.push(format!("where=[{}]", expr_text(filter, input)));
+        parts.push(format!("where=[{}]", sql_text(filter, input)));
     }
     format!("Calc({})", parts.join(", "))
 }
 
-pub(crate) fn window_aggregate_name(config: &WindowAggregateConfig, keys: &[String], input: &Schema) -> String {
+pub(crate) fn window_aggregate_text(config: &WindowAggregateConfig, keys: &[String], input: &Schema) -> String {
     let mut parts = Vec::new();
     if !keys.is_empty() {
         parts.push(format!("groupBy=[{}]", keys.join(", ")));
@@ -68,65 +68,6 @@ fn function_name(function: Function) -> &'static str {
         Function::Avg => "AVG",
         Function::First => "FIRST_VALUE",
         Function::Last => "LAST_VALUE",
-        _ => "?",
-    }
-}
-
-/// An expression as SQL, columns by name.
-pub(crate) fn expr_text(expr: &Expr, input: &Schema) -> String {
-    let text = |e: &Expr| expr_text(e, input);
-    // An operand of an operator is put in parentheses where it is one itself.
-    let operand = |e: &Expr| if matches!(e, Expr::Binary(..)) { format!("({})", text(e)) } else { text(e) };
-    let list = |all: &[Expr]| all.iter().map(text).collect::<Vec<_>>().join(", ");
-    match expr {
-        Expr::Column(index) => input.fields().get(*index).map_or_else(|| index.to_string(), |f| f.name().clone()),
-        Expr::Literal(value) => match (&value.0, &value.1) {
-            (None, _) => "NULL".to_owned(),
-            (Some(value), t) if t.is_numeric() || *t == DataType::Boolean => value.clone(),
-            (Some(value), _) => format!("'{}'", value.replace('\'', "''")),
-        },
-        Expr::Binary(op, left, right) => format!("{} {} {}", operand(left), operator_text(*op), operand(right)),
-        Expr::Not(e) => format!("NOT {}", operand(e)),
-        Expr::Negate(e) => format!("-{}", operand(e)),
-        Expr::IsNull(e) => format!("{} IS NULL", operand(e)),
-        Expr::IsNotNull(e) => format!("{} IS NOT NULL", operand(e)),
-        Expr::Cast(e, to) => format!("CAST({} AS {})", text(e), type_name(to)),
-        Expr::TryCast(e, to) => format!("TRY_CAST({} AS {})", text(e), type_name(to)),
-        Expr::Case { operand, branches, otherwise } => {
-            let operand = operand.as_ref().map_or(String::new(), |e| format!(" {}", text(e)));
-            let branches = branches.iter().map(|(when, then)| format!(" WHEN {} THEN {}", text(when), text(then)));
-            let otherwise = otherwise.as_ref().map_or(String::new(), |e| format!(" ELSE {}", text(e)));
-            format!("CASE{operand}{}{otherwise} END", branches.collect::<String>())
-        }
-        Expr::InList { value, list: values, negated } => {
-            format!("{}{} IN ({})", operand(value), if *negated { " NOT" } else { "" }, list(values))
-        }
-        Expr::Like { value, pattern, negated } => {
-            format!("{}{} LIKE {}", operand(value), if *negated { " NOT" } else { "" }, text(pattern))
-        }
-        Expr::Call { function, args } => format!("{}({})", function.to_uppercase(), list(args)),
-        other => format!("{other:?}"),
-    }
-}
-
-fn operator_text(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::And => "AND",
-        BinaryOp::Or => "OR",
-        BinaryOp::Eq => "=",
-        BinaryOp::NotEq => "<>",
-        BinaryOp::Lt => "<",
-        BinaryOp::LtEq => "<=",
-        BinaryOp::Gt => ">",
-        BinaryOp::GtEq => ">=",
-        BinaryOp::IsDistinctFrom => "IS DISTINCT FROM",
-        BinaryOp::IsNotDistinctFrom => "IS NOT DISTINCT FROM",
-        BinaryOp::Plus => "+",
-        BinaryOp::Minus => "-",
-        BinaryOp::Multiply => "*",
-        BinaryOp::Divide => "/",
-        BinaryOp::Modulo => "%",
-        BinaryOp::Concat => "||",
         _ => "?",
     }
 }

@@ -14,11 +14,12 @@ use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Operator, ScalarUDF, Signature, Volatility,
     binary_expr, cast, lit,
 };
+use flott_core::type_name;
 use sqlparser::ast::BinaryOperator;
 use sqlparser::tokenizer::{Location, Span};
 
 use crate::script::Fault;
-use crate::types::{FlinkType, type_name};
+use crate::types::FlinkType;
 
 /// Aggregates, in upper case.
 pub(crate) const AGGREGATES: [&str; 5] = ["AVG", "COUNT", "MAX", "MIN", "SUM"];

@@ -23,6 +23,14 @@ use crate::window::Tumble;
 pub(crate) struct Lowering<'a> {
     catalog: &'a Catalog,
     pub(crate) graph: StreamGraph,
+    /// What each node of the graph does, in full.
+    pub(crate) descriptions: Vec<String>,
+}
+
+/// What a node does: in short, for its name, and in full.
+pub(crate) struct Does {
+    pub(crate) short: String,
+    pub(crate) text: String,
 }
 
 /// What a column of a flow is made of.
@@ -108,7 +116,7 @@ pub(crate) fn zoned(time: Expr, data_type: &DataType) -> Expr {
 impl<'a> Lowering<'a> {
     pub(crate) fn new(catalog: &'a Catalog, name: &str, config: &Config) -> Self {
         let graph = StreamGraph { name: name.to_owned(), config: config.clone(), nodes: Vec::new() };
-        Self { catalog, graph }
+        Self { catalog, graph, descriptions: Vec::new() }
     }
 
     /// The rows that `plan` gives.
@@ -162,9 +170,9 @@ impl<'a> Lowering<'a> {
             time_column: position(w.column),
             ..WatermarkStrategy::for_bounded_out_of_orderness(w.out_of_orderness_ms)
         });
-        let name = explain::source_name(&table, &schema);
+        let does = Does { short: format!("Source: {}", table.name), text: explain::source_text(&table, &schema) };
         let kind = NodeKind::Source { spec, watermarks };
-        let node = self.add(&format!("source:{}", table.name), name, kind, Vec::new(), schema.clone(), None);
+        let node = self.add(&format!("source:{}", table.name), does, kind, Vec::new(), schema.clone(), None);
         let columns = asked.into_iter().map(|column| {
             let at = position(column).unwrap_or_default();
             let is_rowtime = table.watermark.is_some_and(|w| w.column == column);
@@ -251,21 +259,22 @@ impl<'a> Lowering<'a> {
         }
         let config = CalcConfig { filter, project: Some(project) };
         let output = config.output(&input).map_err(of_operators)?;
-        let name = explain::calc_name(&config, &input);
+        let does = Does { short: "Calc".to_owned(), text: explain::calc_text(&config, &input) };
         let kind = NodeKind::Operator(spec(calc::NAME, &config)?);
         let uid = format!("calc:{}", self.node(from).uid);
-        Ok(self.add(&uid, name, kind, vec![forward(from)], output, self.node(from).parallelism))
+        Ok(self.add(&uid, does, kind, vec![forward(from)], output, self.node(from).parallelism))
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.graph.nodes[id.0 as usize]
     }
 
-    /// Adds a node. Its uid says what it is and what it reads; the second of a kind gets a number.
+    /// Adds a node. Its uid says what it is and what it reads; the second of a kind gets a number. Its name has its
+    /// number in the plan, as with Flink's `table.exec.simplify-operator-name-enabled`.
     pub(crate) fn add(
         &mut self,
         uid: &str,
-        name: String,
+        does: Does,
         kind: NodeKind,
         inputs: Vec<Edge>,
         output: SchemaRef,
@@ -280,9 +289,10 @@ impl<'a> Lowering<'a> {
         }
         // A script has far fewer than 2^32 nodes.
         let id = NodeId(u32::try_from(self.graph.nodes.len()).unwrap_or(u32::MAX));
+        self.descriptions.push(does.text);
         self.graph.nodes.push(Node {
             uid: unique,
-            name,
+            name: format!("{}[{}]", does.short, u64::from(id.0) + 1),
             kind,
             inputs,
             output,
@@ -334,8 +344,8 @@ impl<'a> Lowering<'a> {
     pub(crate) fn sink(&mut self, from: NodeId, name: &str, spec: Spec) {
         let output = Arc::clone(&self.node(from).output);
         let parallelism = self.node(from).parallelism;
-        let text = explain::sink_name(name, &output);
-        self.add(&format!("sink:{name}"), text, NodeKind::Sink(spec), vec![forward(from)], output, parallelism);
+        let does = Does { short: format!("Sink: {name}"), text: explain::sink_text(name, &output) };
+        self.add(&format!("sink:{name}"), does, NodeKind::Sink(spec), vec![forward(from)], output, parallelism);
     }
 }
 

@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Field};
 use datafusion_expr as df;
 use flott_core::check_key_type;
-use flott_operators::expr::{Expr, Scalar, return_field};
+use flott_operators::expr::{Expr, Scalar, return_field, sql_text};
 use flott_operators::window_aggregate::{self, WindowAggregateConfig};
 use flott_operators::{Call, Function};
 use flott_plan::{NodeKind, Partitioning};
@@ -11,7 +11,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::explain;
 use crate::functions::{is_never_null, span_of};
-use crate::lower::{Content, Flow, Lowering, Window, edge, of_operators, shift, spec, unaliased, zoned};
+use crate::lower::{Content, Does, Flow, Lowering, Window, edge, of_operators, shift, spec, unaliased, zoned};
 use crate::lower_expr::lower_expr;
 use crate::script::{Fault, Result};
 
@@ -70,7 +70,7 @@ impl Lowering<'_> {
                 Content::Expr(key) | Content::Rowtime(key) => {
                     check_key_type(field.name(), field.data_type())
                         .map_err(|e| Fault::new(e.to_string(), span_of(expr)))?;
-                    let name = explain::expr_text(&key, &self.node(flow.node).output);
+                    let name = sql_text(&key, &self.node(flow.node).output);
                     let at = inputs.position(&name, key, field.data_type().clone());
                     num_keys = num_keys.max(at + 1);
                     Key::Plain(at)
@@ -115,7 +115,8 @@ impl Lowering<'_> {
         }
         let output = config.output(names.iter().map(String::as_str), &schema, &key_columns).map_err(of_operators)?;
         let shown_keys = if global { &[][..] } else { &key_names };
-        let name = explain::window_aggregate_name(&config, shown_keys, &schema);
+        let text = explain::window_aggregate_text(&config, shown_keys, &schema);
+        let does = Does { short: "WindowAggregate".to_owned(), text };
         // What the layout of the state depends on, and nothing else: a filter or another projection keeps it.
         let uid = format!(
             "window_aggregate:{}:{}+{}:{}:{described}",
@@ -127,7 +128,7 @@ impl Lowering<'_> {
         let kind = NodeKind::Operator(spec(window_aggregate::NAME, &config)?);
         let parallelism = global.then_some(1);
         let inputs = vec![edge(from, Partitioning::Hash(key_columns))];
-        let node = self.add(&uid, name, kind, inputs, output, parallelism);
+        let node = self.add(&uid, does, kind, inputs, output, parallelism);
 
         let start = Expr::Column(num_keys);
         let end = Expr::Column(num_keys + 1);
@@ -184,7 +185,7 @@ impl Lowering<'_> {
         }
         let schema = &self.node(flow.node).output;
         let field = return_field("argument", &value, schema).map_err(of_operators)?;
-        let text = explain::expr_text(&value, schema);
+        let text = sql_text(&value, schema);
         let column = Some(inputs.position(&text, value, field.data_type().clone()));
         Ok((format!("{name}({text})"), Call { function, column }))
     }

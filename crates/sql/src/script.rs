@@ -7,6 +7,9 @@ use flott_core::Error;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span};
 
+/// As wide as a terminal is by tradition.
+const WIDTH: usize = 80;
+
 pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// What is wrong with a statement and where; [`Script::error`] turns it into the error a user sees.
@@ -169,23 +172,40 @@ impl<'a> Script<'a> {
             return Error::user(fault.message);
         };
         let column = usize::try_from(start.column).unwrap_or(1).max(1);
-        // A tab stays a tab under the line, so the caret stands where the terminal shows the text.
-        let indent: String = line.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        let rest = line.chars().count().saturating_sub(column - 1);
         let width = if end.line == start.line { end.column.saturating_sub(start.column) } else { u64::MAX };
-        let carets = usize::try_from(width).unwrap_or(usize::MAX).clamp(1, rest.max(1));
         let number = start.line.to_string();
         let mut message = fault.message;
+        let margin = 2 + number.len() + " | ".len();
+        let (shown, marks) = marked(line, column - 1, usize::try_from(width).unwrap_or(usize::MAX), WIDTH - 1 - margin);
         // Writing to a string cannot fail.
-        let _ = write!(
-            message,
-            "\n  {number} | {line}\n  {:1$} | {indent}{carets}",
-            "",
-            number.len(),
-            carets = "^".repeat(carets)
-        );
+        let _ = write!(message, "\n  {number} | {shown}\n  {:1$} | {marks}", "", number.len());
         Error::user(message).at("line", start.line).at("column", column)
     }
+}
+
+/// A line and the carets below it, under `width` characters from `at`. A line longer than `room` is cut to the part
+/// around them.
+fn marked(line: &str, at: usize, width: usize, room: usize) -> (String, String) {
+    let chars: Vec<char> = line.chars().collect();
+    let at = at.min(chars.len());
+    let carets = width.clamp(1, (chars.len() - at).max(1));
+    if chars.len() <= room {
+        // A tab stays a tab under the line, so the caret stands where the terminal shows the text.
+        let indent: String = chars[..at].iter().map(|&c| if c == '\t' { '\t' } else { ' ' }).collect();
+        return (line.to_owned(), indent + &"^".repeat(carets));
+    }
+    // A third of the room is for what comes before, unless less is needed behind.
+    let from = if at + carets < room { 0 } else { (at - at.min(room / 3)).min(chars.len() + 1 - room) };
+    let cut_before = usize::from(from > 0);
+    let to = chars.len().min(from + room - cut_before);
+    let to = if to < chars.len() { to - 1 } else { to };
+    let mut shown = if from > 0 { "…".to_owned() } else { String::new() };
+    shown.extend(chars[from..to].iter().map(|&c| if c == '\t' { ' ' } else { c }));
+    if to < chars.len() {
+        shown.push('…');
+    }
+    let indent = " ".repeat(at - from + cut_before);
+    (shown, indent + &"^".repeat(carets.min((to - at.min(to)).max(1))))
 }
 
 /// The words `given` was probably meant to be, for the end of an error message.

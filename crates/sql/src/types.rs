@@ -301,8 +301,3 @@ impl fmt::Display for FlinkType {
         }
     }
 }
-
-/// Flink's name of an Arrow type, for messages and plans.
-pub(crate) fn type_name(data_type: &DataType) -> String {
-    FlinkType::of_arrow(data_type).map_or_else(|| data_type.to_string(), |t| t.to_string())
-}

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, Result as DfResult};
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use flott_core::type_name;
 use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments, Ident, ObjectName, ObjectNamePart,
     Spanned, TableFactor,
@@ -17,7 +18,6 @@ use sqlparser::tokenizer::Span;
 
 use crate::interval::interval_millis;
 use crate::script::{Fault, Result, did_you_mean};
-use crate::types::type_name;
 
 /// The function's name.
 pub(crate) const TUMBLE: &str = "TUMBLE";

@@ -30,7 +30,8 @@ impl Entry {
     }
 }
 
-const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: 0 };
+/// Slots stay below `u32::MAX`.
+const EMPTY: Entry = Entry { word: 0, tag: NO_TAG, slot: u32::MAX };
 
 /// Entries of a group.
 const WIDTH: usize = 4;
@@ -194,16 +195,17 @@ impl Index {
     pub(crate) fn remove(&mut self, word: u64, tag: u32, slot: u32, hash_of: impl Fn(u64, u32) -> u64) {
         let (mut at, _) = self.home(hash_of(word, tag), tag);
         loop {
-            let was_full = self.groups[at].is_full();
-            if let Some(entry) = self.groups[at].0.iter_mut().find(|entry| **entry == Entry { word, tag, slot }) {
-                *entry = EMPTY;
+            let group = &mut self.groups[at];
+            if let Some(place) = group.0.iter().position(|entry| entry.slot == slot) {
+                let was_full = group.is_full();
+                group.0[place] = EMPTY;
                 self.len -= 1;
                 if was_full {
                     self.close(at, hash_of);
                 }
                 return;
             }
-            if !was_full {
+            if !group.is_full() {
                 return;
             }
             at = self.after(at);

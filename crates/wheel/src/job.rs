@@ -6,12 +6,13 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
 use flott_connectors::collect::Collected;
+use flott_connectors::print::nobody_reads;
 use flott_core::config::CHECKPOINT_DIR;
 use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, MasterEvent, Note};
-use flott_runtime::processes;
+use flott_runtime::processes::{self, LiveWorkers};
 use pyo3::prelude::*;
 
 use crate::registry::registry;
@@ -23,7 +24,8 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 /// Runs the plan of these bytes to its end, in this process and its workers; `resume`: from the newest checkpoint in its
 /// directory, if there is one. The rows of its sink `collect`.
 ///
-/// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it.
+/// The job is driven on a thread of its own, so that this one can look after Python's signals: Ctrl-C cancels it. A
+/// second one ends the program at once, with its workers: a function that does not return cannot be ended otherwise.
 pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, resume: bool) -> PyResult<Vec<Batch>> {
     let raise = |e: Error| flott_python::raise(&e);
     let graph = StreamGraph::decode(plan).map_err(raise)?;
@@ -31,10 +33,11 @@ pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, res
     let registry = registry(&collected);
     let (control, events) = local::control();
     let (done, ended) = crossbeam_channel::bounded(1);
-    let of_job = control.clone();
+    let (of_job, live) = (control.clone(), LiveWorkers::default());
+    let live_of_job = live.clone();
     let body = move || {
         // Nobody listens any more only where the program itself is ending.
-        let _ = done.send(run(&graph, &registry, &of_job, &events, workers, resume));
+        let _ = done.send(run(&graph, &registry, (&of_job, &events), (workers, live_of_job), resume));
     };
     let joined = SystemThreads.spawn("flott-job", Box::new(body)).map_err(raise)?;
     let mut interrupted = None;
@@ -46,6 +49,10 @@ pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, res
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(e) = py.check_signals() {
+                    if interrupted.is_some() {
+                        live.kill();
+                        end_program(py)?;
+                    }
                     control.cancel();
                     interrupted = Some(e);
                 }
@@ -60,13 +67,18 @@ pub(crate) fn execute(py: Python<'_>, plan: &[u8], workers: Option<Workers>, res
     Ok(collected.take())
 }
 
+/// Ends this process as Ctrl-C does: no thread is waited for.
+fn end_program(py: Python<'_>) -> PyResult<()> {
+    const INTERRUPTED: i32 = 130;
+    py.import("os")?.call_method1("_exit", (INTERRUPTED,)).map(drop)
+}
+
 /// Runs a job to its end.
 fn run(
     graph: &StreamGraph,
     registry: &Registry,
-    control: &JobControl,
-    events: &Receiver<MasterEvent>,
-    workers: Option<Workers>,
+    (control, events): (&JobControl, &Receiver<MasterEvent>),
+    (workers, live): (Option<Workers>, LiveWorkers),
     resume: bool,
 ) -> Result<JobEnd> {
     let job = JobGraph::of(graph)?;
@@ -82,23 +94,32 @@ fn run(
         from: None,
         resume,
         allow_non_restored: false,
-        notes: Box::new(tell),
+        notes: {
+            let live = live.clone();
+            Box::new(move |note| tell(note, &live))
+        },
     };
-    match workers {
+    let end = match workers {
         Some(workers) if workers.count > 0 => {
             let graph = ExecutionGraph::of(job, workers.count.saturating_add(1));
-            processes::run(graph, registry, options, events, control, |_| (), workers.processes())
+            let processes = workers.processes(&graph.job.config, &live)?;
+            processes::run(graph, registry, options, events, control, |_| (), processes)
         }
         _ => local::run(ExecutionGraph::of(job, 1), registry, options, events, control, |_| ()),
+    };
+    match end {
+        Err(error) if nobody_reads(&error, graph.sinks()) => Ok(JobEnd::Finished),
+        end => end,
     }
 }
 
 /// What people should hear of while the job goes on.
-fn tell(note: &Note) {
+fn tell(note: &Note, workers: &LiveWorkers) {
     match note {
         Note::Completed(..) => {}
         Note::Aborted(id, error) => eprintln!("checkpoint {id} was given up: {error}"),
         Note::Restarting(error, ms) => eprintln!("the job has failed and starts again in {ms} ms: {error}"),
         Note::Refused(error) => eprintln!("{error}"),
+        Note::Waiting(tasks) => eprintln!("{}; Ctrl-C again ends it now", workers.waiting_for(tasks)),
     }
 }

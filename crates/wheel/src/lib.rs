@@ -4,6 +4,7 @@
 //! operators, and the builder of plans (`flott-python`).
 
 mod job;
+mod paced;
 mod registry;
 mod testing;
 mod workers;

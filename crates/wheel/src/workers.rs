@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use flott_connectors::collect::Collected;
-use flott_core::{Error, Result, SystemClock, SystemThreads};
-use flott_runtime::processes::{ProcessLimits, Processes, SEAT_VARIABLE, Seat, run_worker};
+use flott_core::{Config, Error, Result, SystemClock, SystemThreads};
+use flott_runtime::processes::{LiveWorkers, ProcessLimits, Processes, SEAT_VARIABLE, Seat, run_worker};
 use pyo3::prelude::*;
 
 use crate::registry::registry;
@@ -25,7 +25,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    pub(crate) fn processes(self) -> Processes {
+    /// As the runtime wants it, for a job with these options.
+    pub(crate) fn processes(self, config: &Config, live: &LiveWorkers) -> Result<Processes> {
         let Self { command, variables, .. } = self;
         let launcher = move |seat: &Seat| {
             let (program, arguments) =
@@ -34,7 +35,8 @@ impl Workers {
             command.args(arguments).envs(&variables).env(SEAT_VARIABLE, seat.to_string());
             Ok(command)
         };
-        Processes { launcher: Arc::new(launcher), token: self.token, limits: ProcessLimits::default() }
+        let (limits, live) = (ProcessLimits::of(config)?, live.clone());
+        Ok(Processes { launcher: Arc::new(launcher), token: self.token, limits, live })
     }
 }
 

@@ -62,13 +62,25 @@ impl FilesSink {
     }
 }
 
+impl FilesSink {
+    fn no_folder(&self, error: &std::io::Error) -> Error {
+        match self.root.absolute.ancestors().find(|path| path.exists()) {
+            Some(path) if path.is_file() => {
+                let path: &Path = if path == self.root.absolute { &self.root.written } else { path };
+                Error::user("expected a folder to write to, found a file").at("file", path.display())
+            }
+            _ => Error::io("make the folder", self.root.written.display(), error),
+        }
+    }
+}
+
 impl Sink for FilesSink {
     fn writer(&self, info: &Arc<OperatorInfo>, restored: &[Vec<u8>]) -> Result<Box<dyn SinkWriter>> {
         let SinkFormat::Csv(options) = &self.format;
         let schema = info.inputs.first().ok_or_else(|| Error::internal("a sink without an input"))?;
         let format = CsvWriter::new(schema.clone(), options)?;
         let made = std::fs::create_dir_all(&self.root.absolute);
-        made.map_err(|e| Error::io("make the folder", self.root.written.display(), &e))?;
+        made.map_err(|e| self.no_folder(&e))?;
         let numbers = restored.iter().map(|entry| NEXT_PART.decode(entry));
         let next_part = numbers.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
         let writer =

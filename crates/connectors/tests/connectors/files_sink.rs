@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, SchemaRef};
 use flott_connectors::files::{FilesSinkConfig, SinkFormat};
-use flott_core::{Batch, Sink, SinkWriter, schema_of};
+use flott_core::{Batch, ErrorDomain, Sink, SinkWriter, schema_of};
 use flott_formats::csv::CsvOptions;
 
 use super::support::{info, registry};
@@ -132,6 +132,9 @@ fn commits_that_cannot_be() {
     let error = committer.commit(&part).unwrap_err();
     assert_eq!(error.message(), "cannot commit a part: somebody has removed it; its rows are lost");
     fs::write(path.join("file"), "").unwrap();
-    let error = self::sink(&path.join("file"), false).writer(&info(0, 1, schema()), &[]).err().unwrap();
-    assert!(error.message().starts_with("cannot make the folder: File exists"), "{error}");
+    for folder in ["file", "file/below"] {
+        let error = self::sink(&path.join(folder), false).writer(&info(0, 1, schema()), &[]).err().unwrap();
+        let expected = format!("expected a folder to write to, found a file (file {}/file)", path.display());
+        assert_eq!((error.to_string(), error.domain()), (expected, ErrorDomain::User), "{folder}");
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow_schema::{DataType, Field, TimeUnit};
-use flott_connectors::print::{PrintConfig, PrintWriter};
-use flott_core::{Batch, ErrorDomain, SinkWriter, schema_of};
+use flott_connectors::print::{PrintConfig, PrintWriter, nobody_reads};
+use flott_core::{Batch, ErrorDomain, SinkWriter, Spec, schema_of};
 
 use super::support::{info, nothing};
 
@@ -57,8 +57,18 @@ impl Write for Closed {
 
 #[test]
 fn a_closed_pipe_is_an_error_without_retry() {
-    let mut writer = PrintWriter::new(Closed, &PrintConfig::default(), &info(0, 1, nothing()));
-    let error = writer.write(&batch()).unwrap_err();
-    assert_eq!(error.to_string(), "cannot print: broken pipe (sink print)");
-    assert_eq!((error.domain(), error.is_retryable()), (ErrorDomain::External, false));
+    for (standard_error, sinks, expected, ends_quietly) in [
+        (false, &["print"][..], "standard output was closed before all rows were printed (sink print)", true),
+        (false, &["print", "print"], "standard output was closed before all rows were printed (sink print)", true),
+        (false, &["print", "files"], "standard output was closed before all rows were printed (sink print)", false),
+        (true, &["print"], "cannot print: broken pipe (sink print)", false),
+    ] {
+        let config = PrintConfig { standard_error, ..PrintConfig::default() };
+        let error = PrintWriter::new(Closed, &config, &info(0, 1, nothing())).write(&batch()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!((error.domain(), error.is_retryable()), (ErrorDomain::External, false));
+        let of_job: Vec<_> =
+            sinks.iter().map(|sink| Spec { factory: (*sink).to_owned(), config: Vec::new() }).collect();
+        assert_eq!(nobody_reads(&error, of_job.iter()), ends_quietly, "{sinks:?}");
+    }
 }

@@ -1,13 +1,37 @@
-//! Ctrl-C: the job is cancelled, the exit code is 130, and no part of a file is left.
+//! Ctrl-C: the job is cancelled, the exit code is that of the signal, and no part of a file is left. Again: at once.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::program::{example, files, told};
 
 /// Ends with the test, also with one that fails.
 struct Endless(Child);
+
+impl Endless {
+    /// The program of numbers, and its standard error, when it writes.
+    fn start(output: &PathBuf, workers: &str) -> (Self, BufReader<ChildStderr>) {
+        let mut command = example("numbers");
+        command.arg(output).args(["--workers", workers]);
+        Self::spawn(command, output)
+    }
+
+    fn spawn(mut command: Command, output: &PathBuf) -> (Self, BufReader<ChildStderr>) {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Self(command.process_group(0).spawn().unwrap());
+        let mut stderr = BufReader::new(program.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while line != "writing; Ctrl-C ends it\n" {
+            line.clear();
+            // nohup has something to say first.
+            assert!(stderr.read_line(&mut line).unwrap() > 0 && !line.starts_with("error"), "{line}");
+        }
+        assert!(!files(output).is_empty(), "hidden files are being written");
+        (program, stderr)
+    }
+}
 
 impl Drop for Endless {
     fn drop(&mut self) {
@@ -17,26 +41,70 @@ impl Drop for Endless {
 
 #[test]
 fn ctrl_c_leaves_no_file() {
-    for (signal, workers) in [("INT", "0"), ("TERM", "0"), ("INT", "1")] {
+    // 128 and the number of the signal.
+    for (signal, workers, code) in [("INT", "0", 130), ("TERM", "0", 143), ("HUP", "1", 129), ("INT", "1", 130)] {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("numbers");
-        let mut command = example("numbers");
-        command.arg(&output).args(["--workers", workers]).stderr(Stdio::piped());
+        let (mut program, mut stderr) = Endless::start(&output, workers);
         // A terminal's Ctrl-C goes to the program and its workers alike.
-        let mut program = Endless(command.process_group(0).spawn().unwrap());
-        let mut stderr = BufReader::new(program.0.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        assert_eq!(line, "writing; Ctrl-C ends it\n");
-        assert!(!files(&output).is_empty(), "hidden files are being written");
-        let kill = format!("kill -{signal} -{}", program.0.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        kill(signal, &format!("-{}", program.0.id()));
         let mut rest = String::new();
         stderr.read_to_string(&mut rest).unwrap();
-        assert_eq!(program.0.wait().unwrap().code(), Some(130), "{rest}");
-        assert_eq!(rest, "cancelled: what was not committed is gone\n");
+        assert_eq!(program.0.wait().unwrap().code(), Some(code), "{rest}");
+        assert_eq!(rest.lines().last(), Some("cancelled: what was not committed is gone"), "{rest}");
         assert_eq!(files(&output), [] as [&str; 0]);
     }
+}
+
+#[test]
+fn ctrl_c_again_does_not_wait_for_a_worker_that_stands_still() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("numbers");
+    let (mut program, mut stderr) = Endless::start(&output, "1");
+    let worker = child_of(program.0.id());
+    kill("STOP", &worker);
+    kill("INT", &program.0.id().to_string());
+    let mut waits = String::new();
+    stderr.read_line(&mut waits).unwrap();
+    assert!(waits.starts_with("waiting for task "), "{waits}");
+    assert!(waits.contains(&format!(" in worker {worker}")), "{waits}");
+    assert!(waits.ends_with("; Ctrl-C again ends it now\n"), "{waits}");
+    kill("INT", &program.0.id().to_string());
+    // Both hold the other end of it: to the end of both.
+    program.0.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(program.0.wait().unwrap().code(), Some(130));
+    // What the worker was at is still hidden.
+    let visible = files(&output).into_iter().filter(|name| !name.starts_with('.'));
+    assert_eq!(visible.collect::<Vec<_>>(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_program_that_is_to_survive_its_terminal_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("numbers");
+    let mut command = Command::new("nohup");
+    command.arg(example("numbers").get_program()).arg(&output);
+    let (mut program, mut stderr) = Endless::spawn(command, &output);
+    kill("HUP", &program.0.id().to_string());
+    kill("TERM", &program.0.id().to_string());
+    stderr.read_to_string(&mut String::new()).unwrap();
+    // Had it heard the first, the second would have ended it with this code as well, but at once: with its files.
+    assert_eq!(program.0.wait().unwrap().code(), Some(143));
+    assert_eq!(files(&output), [] as [&str; 0]);
+}
+
+fn kill(signal: &str, process: &str) {
+    let kill = format!("kill -{signal} {process}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// The one process that another has started, whichever thread has.
+fn child_of(pid: u32) -> String {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let children = |thread: PathBuf| std::fs::read_to_string(thread.join("children")).unwrap_or_default();
+    let all: String = threads.map(|thread| children(thread.unwrap().path())).collect();
+    let [child] = all.split_whitespace().collect::<Vec<_>>()[..] else { panic!("expected one worker, found: {all}") };
+    child.to_owned()
 }
 
 #[test]

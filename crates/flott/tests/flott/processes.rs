@@ -370,3 +370,49 @@ fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
+
+/// How many workers the jobs of a program have, one after the other.
+const JOBS_VARIABLE: &str = "FLOTT_TEST_JOBS";
+
+#[test]
+fn only_the_first_job_of_a_program_may_have_workers() {
+    let refused = "expected a job with 1 workers to be the first of its program, found one before it: a worker is the \
+        program again, which it runs only up to its first `execute`. Write one program for each job with workers, or \
+        run this one first and the others without workers";
+    // The functions of each job are its own.
+    for (jobs, expected) in [
+        ("0 0", "Ok([2, 3, 4]) Ok([11, 12, 13])".to_owned()),
+        ("1 0", "Ok([2, 3, 4]) Ok([11, 12, 13])".to_owned()),
+        ("0 1", format!("Ok([2, 3, 4]) Err({refused})")),
+        ("1 1", format!("Ok([2, 3, 4]) Err({refused})")),
+    ] {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["processes::jobs_entry", "--exact", "--nocapture"]).env(JOBS_VARIABLE, jobs);
+        let (code, _, told) = told(&program.stdout(Stdio::null()).output().unwrap());
+        assert_eq!((code, &*told), (Some(0), &*expected), "workers: {jobs}");
+    }
+}
+
+/// Not a test: the main of a program of several jobs.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the main of a process reads its environment")]
+fn jobs_entry() {
+    let Ok(jobs) = std::env::var(JOBS_VARIABLE) else { return };
+    let mut told = Vec::new();
+    for (workers, add) in jobs.split(' ').zip([1, 10]) {
+        let local = LocalExecutor::default().workers(workers.parse().unwrap());
+        let env = StreamExecutionEnvironment::with_executor(Arc::new(local));
+        env.set_parallelism(2);
+        let sums = env.from_collection([1_i64, 2, 3]).map(move |n| n + add).collect();
+        told.push(match env.execute("sums") {
+            Ok(_) => {
+                let mut sums = sums.take();
+                sums.sort_unstable();
+                format!("Ok({sums:?})")
+            }
+            Err(error) => format!("Err({})", error.message()),
+        });
+    }
+    eprint!("{}", told.join(" "));
+    std::process::exit(0);
+}

@@ -10,12 +10,11 @@ use arrow_array::types::{
 use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{DataType, Field, TimeUnit};
-use flott_core::{Error, Result};
+use flott_core::{Error, Result, type_name};
 
 use super::Dialect;
 use super::fields::shown;
 use super::parse::{LastDay, TimestampForm, date_prefix, decimal, int_prefix, timestamp_prefix};
-use crate::text::type_name;
 
 /// Values of one column. The narrow types are kept wide until the batch is made.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
-use flott_core::{Error, Result};
+use flott_core::{Error, Result, type_name};
 use memchr::memchr;
 
 use super::{CsvOptions, Dialect};
-use crate::text::{Style, type_name, write_value};
+use crate::text::{Style, write_value};
 
 /// Text longer than this is quoted unseen (Jackson's `maxQuoteCheckChars`, which Flink leaves alone).
 const QUOTE_CHECK_CHARS: usize = 24;

@@ -190,15 +190,11 @@ impl Count {
         let dense = state.get_mut(self.handle)?;
         let (values, filled) = (dense.values.as_mut_slice(), dense.filled.as_mut_slice());
         for (row, slot) in slots.iter().enumerate() {
-            let count = &mut values[slot.index()];
             if nulls.is_none_or(|n| n.is_valid(row)) {
-                // Counts are at least 1, so that only a new one needs a look at the other vector.
-                if *count == 0 {
-                    filled[slot.index()] = true;
-                }
-                *count += 1;
+                values[slot.index()] += 1;
+                filled[slot.index()] = true;
             }
-            after(*count);
+            after(values[slot.index()]);
         }
         Ok(())
     }

@@ -14,40 +14,45 @@ use datafusion_physical_expr::expressions::{
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use flott_core::config::nearest;
-use flott_core::{Error, Result};
+use flott_core::{Error, Result, type_name};
 
+use super::blame::blame;
 use super::float_compare::FloatCompare;
 use super::java_cast::JavaCast;
 use super::{BinaryOp, Expr};
 
 /// An expression ready to be evaluated on batches of one schema.
 #[derive(Clone, Debug)]
-pub struct Compiled(Arc<dyn PhysicalExpr>);
+pub struct Compiled {
+    physical: Physical,
+    /// What it was made of, to say what failed.
+    source: Arc<Expr>,
+}
 
 impl Compiled {
-    /// The value of every row.
+    /// The value of every row. An error names the part of the expression that failed, and the value it failed on.
     pub fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef> {
-        self.0.evaluate(rows).and_then(|value| value.into_array(rows.num_rows())).map_err(|e| of_datafusion(&e))
+        evaluate(&self.physical, rows).map_err(|e| blame(&self.source, rows, e))
     }
 
     /// Which rows a condition holds for, NULL counted as no; `None`: for all of them.
     pub fn holds(&self, rows: &RecordBatch) -> Result<Option<BooleanArray>> {
         let value = self.evaluate(rows)?;
         let Some(holds) = value.as_any().downcast_ref::<BooleanArray>() else {
-            return Err(Error::internal(format!("a condition gives {}", value.data_type())));
+            return Err(Error::internal(format!("a condition gives {}", type_name(value.data_type()))));
         };
         Ok((holds.true_count() < holds.len()).then(|| holds.clone()))
     }
 
     /// The column this is, if it is nothing else.
     pub fn as_column(&self) -> Option<usize> {
-        self.0.downcast_ref::<Column>().map(Column::index)
+        self.physical.downcast_ref::<Column>().map(Column::index)
     }
 }
 
 /// Compiles `expr` against the schema of the input.
 pub fn compile(expr: &Expr, input: &Schema) -> Result<Compiled> {
-    physical(expr, input).map(Compiled)
+    Ok(Compiled { physical: physical(expr, input)?, source: Arc::new(expr.clone()) })
 }
 
 /// The type of `expr` and whether it can be NULL, under this name.
@@ -58,16 +63,23 @@ pub fn return_field(name: &str, expr: &Expr, input: &Schema) -> Result<Field> {
     Ok(Field::new(name, data_type, nullable))
 }
 
+pub(super) const DIVIDED_BY_ZERO: &str = "an integer was divided by zero";
+
 /// What DataFusion refuses is the query's or the data's fault.
 fn of_datafusion(error: &DataFusionError) -> Error {
     let text = error.find_root().strip_backtrace();
     let text = text.rsplit_once("error: ").map_or(text.as_str(), |(_, rest)| rest);
-    Error::user(if text.contains("Divide by zero") { "an integer was divided by zero" } else { text })
+    Error::user(if text.contains("Divide by zero") { DIVIDED_BY_ZERO } else { text })
 }
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-fn physical(expr: &Expr, input: &Schema) -> Result<Physical> {
+/// The value of every row, with DataFusion's words where there is none.
+pub(super) fn evaluate(physical: &Physical, rows: &RecordBatch) -> Result<ArrayRef> {
+    physical.evaluate(rows).and_then(|value| value.into_array(rows.num_rows())).map_err(|e| of_datafusion(&e))
+}
+
+pub(super) fn physical(expr: &Expr, input: &Schema) -> Result<Physical> {
     let inner = |e: &Expr| physical(e, input);
     let built = match expr {
         Expr::Column(index) => {
@@ -136,7 +148,7 @@ fn to_common_type(all: Vec<Physical>, input: &Schema) -> Result<Vec<Physical>> {
     let mut common = types.next().unwrap_or(DataType::Null);
     for next in types {
         common = comparison_coercion(&common, &next)
-            .ok_or_else(|| Error::user(format!("{common} and {next} have no common type")))?;
+            .ok_or_else(|| Error::user(format!("{} and {} have no common type", type_name(&common), type_name(&next))))?;
     }
     all.into_iter().map(|e| to_type(e, &common, input)).collect()
 }

@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
-use flott_core::{Error, Result};
+use flott_core::{Error, Result, type_name};
 use serde::{Deserialize, Serialize};
 
 /// A typed constant: its text (`None`: NULL) and its type.
@@ -36,7 +36,7 @@ impl Scalar {
         if let ScalarValue::Binary(Some(bytes)) = value {
             return Ok(Self(Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()), data_type));
         }
-        let unusable = |e| Error::user(format!("a constant of type {data_type} cannot be part of a plan: {e}"));
+        let unusable = |e| Error::user(format!("a constant of type {} cannot be part of a plan: {e}", type_name(&data_type)));
         match value.cast_to(&DataType::Utf8).map_err(|e| unusable(e.strip_backtrace()))? {
             ScalarValue::Utf8(text) => Ok(Self(text, data_type)),
             other => Err(unusable(other.to_string())),
@@ -47,7 +47,7 @@ impl Scalar {
     pub fn to_datafusion(&self) -> Result<ScalarValue> {
         let Self(text, data_type) = self;
         let wrong = |e: String| {
-            Error::user(format!("expected a {data_type}, found '{}': {e}", text.as_deref().unwrap_or("NULL")))
+            Error::user(format!("expected {}, found '{}': {e}", type_name(data_type), text.as_deref().unwrap_or("NULL")))
         };
         match text {
             None => ScalarValue::try_from(data_type),
@@ -97,6 +97,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<Scalar>(&json).unwrap().to_datafusion().unwrap(), value, "{json}");
         }
         let error = Scalar(Some("x1".to_owned()), DataType::Int64).to_datafusion().unwrap_err();
-        assert!(error.to_string().starts_with("expected a Int64, found 'x1'"), "{error}");
+        assert!(error.to_string().starts_with("expected BIGINT, found 'x1'"), "{error}");
     }
 }

@@ -21,6 +21,18 @@ fn forward_neighbours_share_a_task() {
 }
 
 #[test]
+fn a_source_that_nobody_reads_is_left_out() {
+    let text = "a: source\n unread: source\n b: op <- a\n c: op <- b\n d: sink <- b rebalance";
+    check(
+        text,
+        expect![[r#"
+    "#]],
+    );
+    let plan = graph(text).explain();
+    assert!(plan.contains("2: unread (source, uid unread, parallelism 1 of 128)\n   left out: nobody reads it"), "{plan}");
+}
+
+#[test]
 fn every_other_partitioning_ends_a_chain() {
     check(
         "a: source\n b: op <- a hash(0)\n c: op <- b rebalance\n d: op <- c rescale\n e: op <- d broadcast

@@ -228,7 +228,13 @@ impl Connection {
                 outbound.add_to(&note, credit);
             }
         });
-        let receiver = Receiver { schema, queue: Arc::clone(&queue), credit: left, received: AtomicU64::new(0), backlog: AtomicU32::new(0) };
+        let receiver = Receiver {
+            schema,
+            queue: Arc::clone(&queue),
+            credit: left,
+            received: AtomicU64::new(0),
+            backlog: AtomicU32::new(0),
+        };
         let mut receivers = lock(&self.shared.receivers);
         if receivers.insert(channel, Arc::new(receiver)).is_some() {
             return Err(at_channel(Error::internal("a channel was opened twice for reading"), channel));
@@ -358,7 +364,11 @@ impl Shared {
     }
 
     /// Reads frames until the peer has said goodbye.
-    async fn read_frames(&self, mut reader: FrameReader<impl AsyncRead + Unpin>, handlers: &mut Handlers) -> Result<()> {
+    async fn read_frames(
+        &self,
+        mut reader: FrameReader<impl AsyncRead + Unpin>,
+        handlers: &mut Handlers,
+    ) -> Result<()> {
         while let Some((header, body)) = reader.next().await? {
             if header.kind == FrameKind::Goodbye {
                 self.outbound.close();

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 pub const MAGIC: [u8; 8] = *b"flott\r\n\0";
 
 /// The version of everything on the wire: handshake, frames, elements. Peers must speak the same.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Bytes of magic, version and length.
 pub const PREFIX_BYTES: usize = 12;

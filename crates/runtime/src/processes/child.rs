@@ -1,32 +1,97 @@
-//! A started worker process: [`Child`]. Its standard error is passed on and its end kept, as last words.
+//! A started worker process: [`Child`]. Its standard error is passed on and its end kept, as last words. All of a job
+//! that run now: [`LiveWorkers`].
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flott_core::{Error, Result, Threads};
+use flott_plan::HostId;
+
+type Process = Arc<Mutex<std::process::Child>>;
+
+/// The worker processes of a job that run now, for whoever must end them at once. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct LiveWorkers(Arc<Mutex<Live>>);
+
+#[derive(Debug, Default)]
+struct Live {
+    killed: bool,
+    processes: BTreeMap<HostId, Process>,
+}
+
+impl LiveWorkers {
+    /// Kills all of them, whatever they do, and no other one starts.
+    pub fn kill(&self) {
+        let mut live = self.lock();
+        live.killed = true;
+        // One that cannot be killed has ended.
+        live.processes.values().for_each(|process| drop(lock(process).kill()));
+    }
+
+    /// The process of a worker, for people.
+    pub fn pid(&self, host: HostId) -> Option<u32> {
+        self.lock().processes.get(&host).map(|process| lock(process).id())
+    }
+
+    /// What a job still waits for, in words: tasks and where they run.
+    pub fn waiting_for(&self, tasks: &[(String, HostId)]) -> String {
+        const SHOWN: usize = 3;
+        let place = |(task, host): &(String, HostId)| match self.pid(*host) {
+            Some(pid) => format!("{task} in worker {pid}"),
+            None => task.clone(),
+        };
+        let shown: Vec<_> = tasks.iter().take(SHOWN).map(place).collect();
+        let more = match tasks.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("waiting for task {}{more}", shown.join(", "))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A process of ours.
 pub(super) struct Child {
-    process: std::process::Child,
+    host: HostId,
+    live: LiveWorkers,
+    process: Process,
     words: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Child {
-    /// Starts it. `on_silence` is called when its standard error ends, which is when it does.
+    /// Starts that of a host. `on_silence` is called when its standard error ends, which is when it does.
     pub(super) fn start(
         mut command: Command,
+        (host, live): (HostId, &LiveWorkers),
         threads: &dyn Threads,
         last_words_bytes: usize,
         on_silence: impl FnOnce() + Send + 'static,
     ) -> Result<Self> {
-        let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| {
-            let program = command.get_program().to_string_lossy();
-            Error::user(format!("cannot start a worker process: {e}")).at("program", program)
-        })?;
+        let (process, stderr) = {
+            let mut live = live.lock();
+            if live.killed {
+                return Err(Error::external("cannot start a worker process: those of this job are killed").final_());
+            }
+            let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| {
+                let program = command.get_program().to_string_lossy();
+                Error::user(format!("cannot start a worker process: {e}")).at("program", program)
+            })?;
+            let stderr = process.stderr.take();
+            let process = Arc::new(Mutex::new(process));
+            live.processes.insert(host, Arc::clone(&process));
+            (process, stderr)
+        };
         let words = Arc::new(Mutex::new(Vec::new()));
-        let stderr = process.stderr.take();
-        let mut child = Self { process, words: Arc::clone(&words) };
+        let mut child = Self { host, live: live.clone(), process, words: Arc::clone(&words) };
         let body = move || {
             if let Some(stderr) = stderr {
                 listen(stderr, &words, last_words_bytes);
@@ -37,7 +102,7 @@ impl Child {
         match threads.spawn("flott-worker-stderr", Box::new(body)) {
             Ok(_) => Ok(child),
             Err(error) => {
-                child.end();
+                child.end(true);
                 Err(error)
             }
         }
@@ -45,17 +110,26 @@ impl Child {
 
     /// For people.
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        lock(&self.process).id()
     }
 
-    /// Kills it if it still runs, and says how it ended. One that ends at this moment keeps its own status.
-    pub(super) fn end(&mut self) -> String {
-        let killed = self.process.kill();
-        let status = match killed.and_then(|()| self.process.wait()) {
-            Ok(status) => describe(status),
+    /// Kills it if it still runs, and says how it ended. One that ends at this moment keeps its own status. `wanted`:
+    /// it is to end, so nobody need guess why it does.
+    pub(super) fn end(&mut self, wanted: bool) -> String {
+        let mut process = lock(&self.process);
+        let killed = process.kill();
+        let status = match killed.and_then(|()| process.wait()) {
+            Ok(status) => describe(status, wanted),
             Err(error) => format!("cannot be ended: {error}"),
         };
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(process);
+        let mut live = self.live.lock();
+        // The next process of the host may be there already.
+        if live.processes.get(&self.host).is_some_and(|process| Arc::ptr_eq(process, &self.process)) {
+            live.processes.remove(&self.host);
+        }
+        drop(live);
+        let words = lock(&self.words);
         let words = String::from_utf8_lossy(&words);
         match words.trim() {
             "" => status,
@@ -75,17 +149,22 @@ fn listen(mut stderr: impl Read, words: &Mutex<Vec<u8>>, keep: usize) {
         };
         // Where our own standard error is closed there is nobody to read it.
         let _ = std::io::stderr().write_all(&piece[..length]);
-        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = lock(words);
         words.extend_from_slice(&piece[..length]);
         let surplus = words.len().saturating_sub(keep);
         words.drain(..surplus);
     }
 }
 
-fn describe(status: ExitStatus) -> String {
+fn describe(status: ExitStatus, wanted: bool) -> String {
+    const KILL: i32 = 9;
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("was killed by signal {signal}");
+        let guess = match signal {
+            KILL if !wanted => ": the machine may have run out of memory, or somebody has killed it",
+            _ => "",
+        };
+        return format!("was killed by signal {signal}{guess}");
     }
     match status.code() {
         Some(code) => format!("ended with exit code {code}"),

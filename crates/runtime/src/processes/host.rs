@@ -17,6 +17,7 @@ use flott_plan::{ChannelId, EdgeId, ExecutionGraph, HostId, TaskId};
 
 use super::ProcessLimits;
 use super::counters::Told;
+use super::heartbeat::Heartbeats;
 use super::protocol::{FromHost, ToHost, attempt_token, task_over};
 use crate::channel::{ChannelQueue, ChannelSender};
 use crate::deploy::RemoteChannels;
@@ -77,6 +78,8 @@ pub(super) struct TaskHost {
     counters: Counters,
     /// When the master is told next how they have grown.
     counters_due: Option<Timestamp>,
+    /// Whether the master still says something; in its own process it needs not.
+    master: Option<Heartbeats<HostId>>,
 }
 
 type Cause = Arc<Mutex<Option<(Attempt, Error)>>>;
@@ -133,7 +136,10 @@ impl TaskHost {
         let local = LocalHosts::start(graph, parts.host, env, Arc::clone(&parts.threads), report, metrics)?;
         let peers = peers_of(&parts.graph, parts.host)?;
         let (restored, current, counters_due) = (BTreeMap::new(), None, None);
-        Ok(Self { parts, clock, local, inbox, peers, restored, current, cause, counters, counters_due })
+        let limits = parts.limits;
+        let master =
+            counters.as_ref().map(|_| Heartbeats::new(limits.heartbeat_ms, limits.heartbeat_timeout_ms));
+        Ok(Self { parts, clock, local, inbox, peers, restored, current, cause, counters, counters_due, master })
     }
 
     /// Counters of the current attempt in this process.
@@ -144,13 +150,19 @@ impl TaskHost {
     /// Follows orders until it is told to stop, or the master is gone, which is the error. No task runs after that,
     /// except one that does not listen to its cancellation: its thread is left behind for the process's end.
     pub(super) fn run(mut self, events: &Receiver<HostEvent>) -> Result<()> {
+        self.hear_master();
         let result = loop {
             let due = self.due();
             match (receive(events, &*self.clock, due), due) {
                 (Ok(HostEvent::Order(ToHost::Stop)) | Err(RecvTimeoutError::Disconnected), _) => break Ok(()),
                 (Ok(HostEvent::MasterGone(error)), _) => break Err(error),
                 (Ok(event), _) => self.handle(event),
-                (Err(RecvTimeoutError::Timeout), Some(due)) => self.on_time(due),
+                (Err(RecvTimeoutError::Timeout), Some(due)) => {
+                    if let Some(ms) = self.silence_of_master() {
+                        break Err(silent_master(ms));
+                    }
+                    self.on_time(due);
+                }
                 (Err(RecvTimeoutError::Timeout), None) => {}
             }
         };
@@ -160,14 +172,33 @@ impl TaskHost {
 
     /// When there is something to do without an event.
     fn due(&self) -> Option<Timestamp> {
-        let current = self.current.as_ref()?;
-        let broken = current.broken.as_ref().map(|(at, _)| *at);
-        let counters = self.counters_due.filter(|_| !current.live.is_empty());
-        [broken, counters].into_iter().flatten().min()
+        let master = self.master.as_ref().and_then(Heartbeats::due_ms);
+        let master = master.map(|at| self.in_ms(at.saturating_sub(steady_ms(&*self.clock))));
+        let current = self.current.as_ref();
+        let broken = current.and_then(|current| current.broken.as_ref()).map(|(at, _)| *at);
+        let counters = self.counters_due.filter(|_| current.is_some_and(|current| !current.live.is_empty()));
+        [master, broken, counters].into_iter().flatten().min()
+    }
+
+    /// The master has said something.
+    fn hear_master(&mut self) {
+        if let Some(master) = &mut self.master {
+            master.heard(HostId(0), steady_ms(&*self.clock));
+        }
+    }
+
+    /// For how many ms the master has said nothing, if that is too long.
+    fn silence_of_master(&mut self) -> Option<u64> {
+        let beat = self.master.as_mut()?.beat(steady_ms(&*self.clock));
+        beat.late.first().map(|(_, ms)| *ms)
     }
 
     fn handle(&mut self, event: HostEvent) {
+        if let HostEvent::Order(_) = event {
+            self.hear_master();
+        }
         match event {
+            HostEvent::Order(ToHost::AreYouThere) => say(&self.parts.tell, FromHost::Alive),
             HostEvent::Order(ToHost::Restore(task, restored)) => {
                 self.restored.insert(task, restored);
             }
@@ -430,6 +461,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn say(tell: &Tell, message: FromHost) {
     // What cannot be told then is the end of the connection, which comes as an event.
     let _ = tell(message);
+}
+
+/// Ms of a clock that only goes forward.
+pub(super) fn steady_ms(clock: &dyn Clock) -> u64 {
+    clock.monotonic_nanos() / 1_000_000
+}
+
+/// Why a worker ends that has heard nothing for so long.
+pub(super) fn silent_master(ms: u64) -> Error {
+    Error::external(format!(
+        "the process that runs the job has said nothing for {ms} ms: it is stopped, or the machine lacks memory or \
+         time for it; this worker ends"
+    ))
 }
 
 fn in_ms(clock: &dyn Clock, ms: u64) -> Timestamp {

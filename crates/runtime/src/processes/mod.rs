@@ -9,9 +9,15 @@
 //!
 //! A worker lives as long as the job; connections for rows are made anew for every attempt. A worker that dies fails
 //! the attempt and is started again for the next. When the master vanishes its workers end by themselves.
+//!
+//! A process can also stand still without being dead: stopped, swapped out, stuck. So they ask each other for signs of
+//! life (`heartbeat.rs`), and one that has given none for `heartbeat.timeout` counts as dead: the master kills such a
+//! worker, and a worker ends itself when its master is silent for so long, as Flink's TaskManager gives up the tasks of
+//! a lost JobManager. A master that goes on after that finds its workers gone, and starts the attempt anew.
 
 mod child;
 mod counters;
+mod heartbeat;
 mod host;
 mod hosts;
 mod messages;
@@ -23,11 +29,14 @@ mod worker;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use flott_core::{Registry, Result};
+use flott_core::config::{Config, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT};
+use flott_core::{Error, Registry, Result};
 use flott_plan::ExecutionGraph;
 use serde::{Deserialize, Serialize};
 
+pub use child::LiveWorkers;
 pub use counters::Grown;
+pub use heartbeat::{Beat, Heartbeats};
 pub use hosts::ProcessHosts;
 pub use messages::Messages;
 pub use protocol::{FromHost, ToHost, attempt_token};
@@ -48,6 +57,10 @@ pub struct ProcessLimits {
     pub cancel_ms: u64,
     /// A worker that was told to stop and has not ended by then is killed.
     pub linger_ms: u64,
+    /// How often the processes ask each other for a sign of life.
+    pub heartbeat_ms: u64,
+    /// One that has given none for longer counts as dead.
+    pub heartbeat_timeout_ms: u64,
     /// A worker tells how its counters have grown so often (by the job's clock), and when a task of its is over.
     pub counters_ms: u64,
     /// Bytes that may wait to be sent to a process, snapshots and what tasks are restored from among them; no message
@@ -65,10 +78,29 @@ impl Default for ProcessLimits {
             grace_ms: 500,
             cancel_ms: 180_000,
             linger_ms: 5_000,
+            heartbeat_ms: 10_000,
+            heartbeat_timeout_ms: 50_000,
             counters_ms: 500,
             message_bytes: 1 << 30,
             last_words_bytes: 4096,
         }
+    }
+}
+
+impl ProcessLimits {
+    /// The limits of a job with these options.
+    pub fn of(config: &Config) -> Result<Self> {
+        let (interval, timeout) = (config.get(&HEARTBEAT_INTERVAL)?.0, config.get(&HEARTBEAT_TIMEOUT)?.0);
+        // As Flink demands.
+        if interval == 0 {
+            let text = "expected a time of more than 0 ms between signs of life, found 0 ms";
+            return Err(Error::user(text).at("option", HEARTBEAT_INTERVAL.key));
+        }
+        if timeout < interval {
+            let text = format!("expected at least the {interval} ms of {}, found {timeout} ms", HEARTBEAT_INTERVAL.key);
+            return Err(Error::user(text).at("option", HEARTBEAT_TIMEOUT.key));
+        }
+        Ok(Self { heartbeat_ms: interval, heartbeat_timeout_ms: timeout, ..Self::default() })
     }
 }
 
@@ -81,6 +113,8 @@ pub struct Processes {
     pub token: String,
     /// How long is waited, and how much is kept.
     pub limits: ProcessLimits,
+    /// Those that run now; none before the job begins.
+    pub live: LiveWorkers,
 }
 
 /// Runs a job in this process and workers to its end; no worker is left behind. Errors known before anything runs come

@@ -8,6 +8,8 @@
 //! master → host   Peers                where all are: connect to those below you; with all connected, tasks start
 //!                 Command …            for tasks of the latest attempt
 //! host → master   Counters, Task …     of the attempt they name; a task's last counters come before its end
+//! master → host   AreYouThere          at any time, again and again; to the host it is the master's sign of life
+//! host → master   Alive                the answer
 //! master → host   Stop                 end
 //! ```
 //!
@@ -46,6 +48,8 @@ pub enum ToHost {
     Peers(Attempt, Vec<(HostId, SocketAddr)>),
     /// For a task of the latest attempt.
     Command(TaskId, TaskCommand),
+    /// Give a sign of life: [`FromHost::Alive`].
+    AreYouThere,
     /// End the process's part of the job.
     Stop,
 }
@@ -59,6 +63,8 @@ pub enum FromHost {
     Task(Attempt, TaskEvent),
     /// Counters have grown.
     Counters(Attempt, Grown),
+    /// Its loop still follows orders; the answer to [`ToHost::AreYouThere`].
+    Alive,
 }
 
 /// The token of connections for rows: frames of an old attempt cannot arrive in a new one.

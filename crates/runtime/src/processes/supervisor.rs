@@ -14,7 +14,8 @@ use flott_plan::{ExecutionGraph, HostId, TaskId};
 
 use super::child::Child;
 use super::counters::Heard;
-use super::host::{HostEvent, receive};
+use super::heartbeat::Heartbeats;
+use super::host::{HostEvent, receive, steady_ms};
 use super::protocol::{FromHost, ToHost, at_task, task_over};
 use super::{Messages, Processes, Seat};
 use crate::local::JobMetrics;
@@ -71,6 +72,8 @@ pub(super) struct Supervisor {
     /// The counters of the job; those of the workers are added up here.
     metrics: JobMetrics,
     heard: BTreeMap<HostId, Heard>,
+    /// Which workers that have connected still answer.
+    beats: Heartbeats<HostId>,
 }
 
 struct Worker {
@@ -106,6 +109,7 @@ impl Supervisor {
     ) -> Result<Self> {
         let job = ToHost::Job { graph: graph.encode()?, seed, limits: processes.limits };
         let hosts = graph.tasks.iter().map(|(_, host)| *host).collect();
+        let beats = Heartbeats::new(processes.limits.heartbeat_ms, processes.limits.heartbeat_timeout_ms);
         Ok(Self {
             graph,
             job,
@@ -125,6 +129,7 @@ impl Supervisor {
             live: BTreeSet::new(),
             metrics,
             heard: BTreeMap::new(),
+            beats,
         })
     }
 
@@ -167,7 +172,10 @@ impl Supervisor {
 
     /// The next event; `None` after ending workers whose time is over.
     fn wait(&mut self, events: &Receiver<Event>) -> Option<Event> {
-        let due = self.workers.values().filter_map(|worker| worker.due.as_ref().map(|(at, _)| *at)).min();
+        self.beat();
+        let over = self.workers.values().filter_map(|worker| worker.due.as_ref().map(|(at, _)| *at)).min();
+        let beat = self.beats.due_ms().map(|at| self.in_ms(at.saturating_sub(steady_ms(&*self.clock))));
+        let due = [over, beat].into_iter().flatten().min();
         match receive(events, &*self.clock, due) {
             Ok(event) => return Some(event),
             // Cannot be: this holds a sender.
@@ -179,6 +187,24 @@ impl Supervisor {
         let over: Vec<_> = self.workers.iter().filter_map(|(host, w)| Some((*host, overdue(w)?.1))).collect();
         over.into_iter().for_each(|(host, error)| self.died(host, error));
         None
+    }
+
+    /// Asks the workers for signs of life where it is time to, and ends those that have given none for too long.
+    fn beat(&mut self) {
+        let beat = self.beats.beat(steady_ms(&*self.clock));
+        for (host, ms) in beat.late {
+            let text = format!(
+                "a worker process has not answered for {ms} ms: it is stopped, or the machine lacks memory or time \
+                 for it"
+            );
+            self.died(host, Some(Error::external(text)));
+        }
+        if beat.ask {
+            for messages in self.workers.values().filter_map(|worker| worker.messages.as_ref()) {
+                // What cannot be sent to it is not answered; why not, the end of its connection says.
+                let _ = send(&self.graph, messages, &ToHost::AreYouThere);
+            }
+        }
     }
 
     fn deploy(&mut self, attempt: Attempt, mut restored: BTreeMap<TaskId, TaskRestore>) {
@@ -210,20 +236,27 @@ impl Supervisor {
     fn revive(&mut self, host: HostId) -> Result<()> {
         match self.workers.get_mut(&host) {
             Some(worker) if !worker.lost => return Ok(()),
-            Some(worker) => drop(worker.child.end()),
+            Some(worker) => drop(worker.child.end(true)),
             None => {}
         }
-        self.workers.remove(&host);
+        self.forget(host);
         let life = Life(self.lives);
         self.lives += 1;
         let seat = Seat { host, address: self.address, token: self.processes.token.clone() };
         let command = self.processes.launcher.command(&seat)?;
         let (limits, inbox) = (self.processes.limits, self.inbox.clone());
         let on_silence = move || drop(inbox.send(Event::Silent(host, life)));
-        let child = Child::start(command, &*self.threads, limits.last_words_bytes, on_silence)?;
+        let place = (host, &self.processes.live);
+        let child = Child::start(command, place, &*self.threads, limits.last_words_bytes, on_silence)?;
         let waiting = vec![self.job.clone()];
         self.workers.insert(host, Worker { life, child, messages: None, waiting, due: None, lost: false });
         Ok(())
+    }
+
+    /// A worker is no more.
+    fn forget(&mut self, host: HostId) -> Option<Worker> {
+        self.beats.forget(host);
+        self.workers.remove(&host)
     }
 
     /// Sends an order to a host, now or when it has connected.
@@ -260,6 +293,7 @@ impl Supervisor {
         );
         let waiting = std::mem::take(&mut worker.waiting);
         worker.messages = Some(Arc::clone(&messages));
+        self.beats.heard(host, steady_ms(&*self.clock));
         let sent =
             started.and_then(|()| waiting.into_iter().try_for_each(|order| send(&self.graph, &messages, &order)));
         sent.unwrap_or_else(|error| self.lost(host, error));
@@ -283,7 +317,8 @@ impl Supervisor {
                 let added = self.heard.get_mut(&host).map_or(Ok(()), |heard| heard.add(grown));
                 added.unwrap_or_else(|error| self.died(host, Some(error)));
             }
-            FromHost::Listening(..) | FromHost::Counters(..) => {}
+            FromHost::Alive if host != HostId(0) => self.beats.heard(host, steady_ms(&*self.clock)),
+            FromHost::Listening(..) | FromHost::Counters(..) | FromHost::Alive => {}
             FromHost::Task(attempt, event) => {
                 if attempt == self.attempt
                     && let Some(task) = task_over(&event)
@@ -320,8 +355,8 @@ impl Supervisor {
             let limit = self.processes.limits.cancel_ms;
             if worker.messages.is_none() {
                 // It knows of nothing yet and need not.
-                worker.child.end();
-                self.workers.remove(&host);
+                worker.child.end(true);
+                self.forget(host);
                 for task in self.live_on(host) {
                     self.live.remove(&task);
                     self.tell_master(self.attempt, TaskEvent::Cancelled(task));
@@ -378,9 +413,9 @@ impl Supervisor {
 
     /// A worker's process is over, or is ended for this reason: its tasks have failed.
     fn died(&mut self, host: HostId, reason: Option<Error>) {
-        let Some(mut worker) = self.workers.remove(&host) else { return };
+        let Some(mut worker) = self.forget(host) else { return };
         let pid = worker.child.pid();
-        let status = worker.child.end();
+        let status = worker.child.end(reason.is_some());
         // One that was turned away at the door has ended for that reason.
         let reason = self.refused.take_if(|_| worker.messages.is_none()).or(reason);
         let error = match reason {

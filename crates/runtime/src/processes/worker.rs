@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use flott_core::{Clock, Error, Registry, Result, Threads};
 use flott_plan::ExecutionGraph;
 
-use super::host::{HostEvent, HostParts, TaskHost, Tell};
+use super::host::{HostEvent, HostParts, TaskHost, Tell, receive, silent_master};
 use super::protocol::{FromHost, ToHost, at_task};
 use super::seat::Seat;
 use super::{Messages, ProcessLimits};
@@ -24,7 +24,7 @@ pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, thread
     let messages = Messages::new(connection, ProcessLimits::default().message_bytes);
     let (inbox, events) = unbounded();
     listen_to_master(&messages, &inbox)?;
-    let Some((graph, seed, limits)) = first_order(&events)? else { return Ok(()) };
+    let Some((graph, seed, limits)) = first_order(&events, &*clock)? else { return Ok(()) };
     messages.set_limit(limits.message_bytes);
     let env = environment(&graph.job.config, registry, clock, &threads, seed)?;
     let tell: Tell = {
@@ -54,14 +54,18 @@ fn listen_to_master(messages: &Arc<Messages>, inbox: &Sender<HostEvent>) -> Resu
 
 type Job = (Arc<ExecutionGraph>, u64, ProcessLimits);
 
-/// The job, which comes first; `None` if there is none for this worker any more.
-fn first_order(events: &Receiver<HostEvent>) -> Result<Option<Job>> {
-    match events.recv() {
+/// The job, which comes first; `None` if there is none for this worker any more. It says for how long its master may be
+/// silent; until then it is the default.
+fn first_order(events: &Receiver<HostEvent>, clock: &dyn Clock) -> Result<Option<Job>> {
+    let limit = ProcessLimits::default().heartbeat_timeout_ms;
+    let due = clock.now().saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
+    match receive(events, clock, Some(due)) {
         Ok(HostEvent::Order(ToHost::Job { graph, seed, limits })) => {
             Ok(Some((Arc::new(ExecutionGraph::decode(&graph)?), seed, limits)))
         }
         Ok(HostEvent::Order(ToHost::Stop)) => Ok(None),
         Ok(HostEvent::MasterGone(error)) => Err(error),
+        Err(RecvTimeoutError::Timeout) => Err(silent_master(limit)),
         _ => Err(Error::internal("a worker was ordered about before it was told its job")),
     }
 }
@@ -82,6 +86,8 @@ fn tell_master(graph: &ExecutionGraph, messages: &Messages, message: &FromHost) 
                 messages.fail(error);
             }
         }
+        // It is asked again.
+        FromHost::Alive => {}
         _ => messages.fail(error),
     }
     Ok(())

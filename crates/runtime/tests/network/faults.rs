@@ -25,7 +25,7 @@ fn plain(error: &Error) -> String {
 /// A hello of another version: the form of the first bytes is the same in all.
 fn other_version() -> Vec<u8> {
     let mut bytes = hello(0).encode().unwrap();
-    bytes[8..10].copy_from_slice(&2u16.to_le_bytes());
+    bytes[8..10].copy_from_slice(&3u16.to_le_bytes());
     bytes
 }
 
@@ -42,7 +42,7 @@ fn a_peer_that_is_none_is_refused() {
         (
             other_version(),
             ErrorDomain::User,
-            "the peer speaks version 2 of flott's network protocol, this process version 1: \
+            "the peer speaks version 3 of flott's network protocol, this process version 2: \
              use the same release of flott for all processes of a job (peer P)",
         ),
         (
@@ -92,11 +92,11 @@ fn connect_to(network: &Network, bytes: &[u8]) -> Error {
 
 #[test]
 fn the_side_that_connects_finds_the_same_errors() {
-    assert_eq!(PROTOCOL_VERSION, 1);
+    assert_eq!(PROTOCOL_VERSION, 2);
     let network = network();
     assert!(
         plain(&connect_to(&network, &other_version()))
-            .contains("version 2 of flott's network protocol, this process version 1")
+            .contains("version 3 of flott's network protocol, this process version 2")
     );
     assert!(plain(&connect_to(&network, b"SSH-2.0-OpenSSH")).contains(r#"found "SSH-2.0-""#));
     let nobody = { TcpListener::bind(anywhere()).unwrap().local_addr().unwrap() };

@@ -146,7 +146,10 @@ fn a_blocked_channel_leaves_its_neighbours_their_rate_and_memory_flat() {
         let rows = |first| rows_of_neighbours(&shape, first);
         let (absent, blocked, flowing) = (rows(First::Absent), rows(First::Blocked), rows(First::Flowing));
         for (index, (blocked, absent)) in blocked.iter().zip(&absent).enumerate() {
-            assert!(*absent > 0 && blocked * 100 >= absent * 95, "seed {seed}, neighbour {index}: {blocked} of {absent}");
+            assert!(
+                *absent > 0 && blocked * 100 >= absent * 95,
+                "seed {seed}, neighbour {index}: {blocked} of {absent}"
+            );
         }
         // One that takes its share leaves them less than one that stands still.
         assert!(flowing.iter().sum::<u64>() <= blocked.iter().sum(), "seed {seed}: {flowing:?}, {blocked:?}");

@@ -1,13 +1,14 @@
 //! What processes of a job tell each other. Whole jobs in several processes are tested in `flott-testing`, which has
 //! operators to run.
 
+mod heartbeat;
 mod messages;
 
-use flott_core::{CheckpointId, Error, Result};
+use flott_core::{CheckpointId, Config, Error, Result};
 use flott_plan::{HostId, TaskId, VertexId};
 use flott_runtime::mailbox::TaskCommand;
 use flott_runtime::master::Attempt;
-use flott_runtime::processes::{FromHost, Grown, ProcessLimits, Seat, ToHost, attempt_token};
+use flott_runtime::processes::{FromHost, Grown, LiveWorkers, ProcessLimits, Seat, ToHost, attempt_token};
 use flott_runtime::task::TaskEvent;
 
 const TASK: TaskId = TaskId { vertex: VertexId(2), index: 1 };
@@ -21,6 +22,7 @@ fn messages_come_back() {
         ToHost::Deploy(Attempt(3)),
         ToHost::Peers(Attempt(3), vec![(HostId(0), address)]),
         ToHost::Command(TASK, TaskCommand::Complete(CheckpointId(4))),
+        ToHost::AreYouThere,
         ToHost::Stop,
     ] {
         assert_eq!(ToHost::decode(&message.encode().unwrap()), Ok(message));
@@ -31,6 +33,7 @@ fn messages_come_back() {
         FromHost::Listening(Attempt(3), address),
         FromHost::Task(Attempt(3), TaskEvent::Ack(TASK, CheckpointId(4), Default::default())),
         FromHost::Task(Attempt(3), TaskEvent::Failed(TASK, error)),
+        FromHost::Alive,
         FromHost::Counters(Attempt(3), Grown { names: vec!["numRecordsIn".into()], by: vec![(4, 0, 1 << 40)] }),
     ] {
         assert_eq!(FromHost::decode(&message.encode().unwrap()), Ok(message));
@@ -47,6 +50,34 @@ fn what_is_no_message_is_refused() {
         let text = text(ToHost::decode(bytes));
         let rest = text.strip_prefix("a message of another process cannot be read: ");
         assert!(rest.is_some_and(|rest| rest.starts_with(found)), "{text}");
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_configuration() {
+    let limits = |options: &[(&str, &str)]| {
+        let mut config = Config::default();
+        options.iter().try_for_each(|(key, value)| config.set(key, value)).unwrap();
+        ProcessLimits::of(&config).map(|limits| (limits.heartbeat_ms, limits.heartbeat_timeout_ms))
+    };
+    // Flink's defaults, and what it refuses.
+    assert_eq!(limits(&[]), Ok((10_000, 50_000)));
+    assert_eq!(limits(&[("heartbeat.interval", "1 s"), ("heartbeat.timeout", "1000 ms")]), Ok((1_000, 1_000)));
+    let error = limits(&[("heartbeat.interval", "0 ms")]).unwrap_err().to_string();
+    assert_eq!(error, "expected a time of more than 0 ms between signs of life, found 0 ms (option heartbeat.interval)");
+    let error = limits(&[("heartbeat.timeout", "9999 ms")]).unwrap_err().to_string();
+    assert_eq!(error, "expected at least the 10000 ms of heartbeat.interval, found 9999 ms (option heartbeat.timeout)");
+}
+
+#[test]
+fn what_is_waited_for_is_said_in_a_line() {
+    let tasks = |n: u32| (0..n).map(|i| (format!("Map/{i}"), HostId(i % 2))).collect::<Vec<_>>();
+    for (n, text) in [
+        (1, "waiting for task Map/0"),
+        (3, "waiting for task Map/0, Map/1, Map/2"),
+        (5, "waiting for task Map/0, Map/1, Map/2 and 2 more"),
+    ] {
+        assert_eq!(LiveWorkers::default().waiting_for(&tasks(n)), text);
     }
 }
 

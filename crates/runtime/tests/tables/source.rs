@@ -41,6 +41,11 @@ impl SourceReader for Scripted {
         })
     }
 
+    /// One that is called so is held back by others.
+    fn has_rows(&self, split: &str) -> bool {
+        split == "held"
+    }
+
     fn at_row(&self, error: Error, row: usize) -> Error {
         error.at("line", 100 + row)
     }
@@ -214,6 +219,20 @@ fn a_split_is_passed_over_some_times_before_it_is_idle() {
     // An eighth of the time for each: now it is idle.
     table.clock.advance(60_000);
     table.expect(&["[37] watermark 36", "[38] watermark 37"]);
+}
+
+#[test]
+fn a_split_whose_turn_has_not_come_is_not_idle() {
+    let script = ["a 10", "a 20", "a 30", "w"];
+    let mut table = Table::new(&script, idle_after(2, 1)).with_splits(&["a", "held"]);
+    table.expect(&["[10]"]);
+    for at in [20, 30] {
+        table.clock.advance(1000);
+        table.expect(&[&format!("[{at}]")]);
+    }
+    table.expect(&["wait until 2002"]);
+    table.clock.advance(1000);
+    table.expect(&["wait"]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn plan_of(statement: &str) -> String {
     };
     let [Planned::Job(job)] = &planned[..] else { panic!("{planned:?}") };
     make_operators(job);
-    let plan = job.graph.explain();
+    let plan = job.explain();
     let mut text: String = plan
         .lines()
         .skip(1)

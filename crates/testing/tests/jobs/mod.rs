@@ -3,6 +3,7 @@
 mod fifo;
 mod finish;
 mod flow;
+mod golden;
 mod graphs;
 mod held;
 mod ops;

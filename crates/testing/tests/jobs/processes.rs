@@ -1,6 +1,7 @@
 //! A job in several processes. Workers are this test binary again, in [`worker_entry`].
 
 mod counters;
+mod frozen;
 mod messages;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,8 @@ use flott_runtime::master::{Attempt, JobEnd, Note};
 use flott_runtime::network::handshake::PROTOCOL_VERSION;
 use flott_runtime::network::{Hello, Network, NetworkOptions};
 use flott_runtime::processes::{
-    self, FromHost, Messages, ProcessLimits, Processes, SEAT_VARIABLE, Seat, ToHost, attempt_token, run_worker,
+    self, FromHost, LiveWorkers, Messages, ProcessLimits, Processes, SEAT_VARIABLE, Seat, ToHost, attempt_token,
+    run_worker,
 };
 use flott_runtime::task::TaskEvent;
 use flott_testing::jobs::{Graph, registry};
@@ -292,9 +294,13 @@ fn watch(
     begin(&control);
     let start_ms = if mode == "absent" { 1 } else { 30_000 };
     let message_bytes = if mode == "small" { 1 << 20 } else { 1 << 30 };
-    let limits =
+    let mut limits =
         ProcessLimits { start_ms, message_bytes, counters_ms: 1, last_words_bytes: 100, ..ProcessLimits::default() };
-    let processes = Processes { launcher: Arc::new(launcher), token: "job 7".into(), limits };
+    if mode == "impatient" || mode == "frozen master" {
+        (limits.heartbeat_ms, limits.heartbeat_timeout_ms) = frozen::HEARTBEAT_MS;
+    }
+    let live = LiveWorkers::default();
+    let processes = Processes { launcher: Arc::new(launcher), token: "job 7".into(), limits, live };
     let end = processes::run(
         graph,
         &all(),
@@ -327,7 +333,9 @@ fn this_binary(folder: &Path, mode: &str) -> Command {
 fn worker_entry() {
     let Ok(folder) = std::env::var(FOLDER_VARIABLE).map(PathBuf::from) else { return };
     let mode = std::env::var(MODE_VARIABLE).unwrap();
-    let Ok(seat) = std::env::var(SEAT_VARIABLE) else { return orphaning_master(&folder) };
+    let Ok(seat) = std::env::var(SEAT_VARIABLE) else {
+        return if mode == "frozen master" { frozen::master(&folder) } else { orphaning_master(&folder) };
+    };
     let seat: Seat = seat.parse().unwrap();
     std::fs::write(folder.join(format!("pid-{}", seat.host.0)), std::process::id().to_string()).unwrap();
     let code = match &*mode {
@@ -339,6 +347,7 @@ fn worker_entry() {
             std::thread::park();
         },
         "deserter" => desert(&seat),
+        "frozen master" => frozen::worker(&seat, &folder),
         "version" => {
             let mut hello = Hello { host: seat.host, token: seat.token }.encode().unwrap();
             hello[8..10].copy_from_slice(&99u16.to_le_bytes());
@@ -348,15 +357,19 @@ fn worker_entry() {
             master.read_to_end(&mut Vec::new()).unwrap_or_default();
             1
         }
-        _ => match run_worker(&seat, all(), Arc::new(SystemClock::default()), Arc::new(SystemThreads)) {
-            Ok(()) => 0,
-            Err(error) => {
-                eprintln!("{error}");
-                1
-            }
-        },
+        _ => work(&seat),
     };
     std::process::exit(code);
+}
+
+fn work(seat: &Seat) -> i32 {
+    match run_worker(seat, all(), Arc::new(SystemClock::default()), Arc::new(SystemThreads)) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
 }
 
 /// A worker that leaves its peers, but not its master.
@@ -381,6 +394,7 @@ fn desert(seat: &Seat) -> i32 {
             }
             ToHost::Command(task, TaskCommand::Cancel) => say(FromHost::Task(attempt, TaskEvent::Cancelled(task))),
             ToHost::Stop => break,
+            ToHost::AreYouThere => say(FromHost::Alive),
             ToHost::Job { .. } | ToHost::Restore(..) | ToHost::Command(..) => {}
         }
     }
@@ -538,7 +552,8 @@ fn a_killed_worker_costs_nothing() {
     });
     let causes: Vec<_> = causes.collect();
     let [cause] = causes.as_slice() else { panic!("{causes:?}") };
-    assert_eq!(cause.message(), "a worker process was killed by signal 9");
+    let text = "a worker process was killed by signal 9: the machine may have run out of memory, or somebody has killed it";
+    assert_eq!(cause.message(), text);
     assert_eq!(cause.place("host"), Some("1"));
     assert!(cause.place("pid").is_some_and(gone));
     assert!(gone(&pid(folder.path(), 1)) && gone(&pid(folder.path(), 2)));

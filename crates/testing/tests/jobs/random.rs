@@ -184,6 +184,14 @@ fn finished_tasks_that_are_sent_rows_again_are_alive() {
 }
 
 #[test]
+fn tasks_that_read_from_other_tasks_than_before_go_on_from_no_old_promise() {
+    // Sources of another parallelism behind pointwise edges: behind an end or a watermark of the first run rows were lost.
+    for (seed, hosts) in [(183_152, [3, 3]), (233_071, [1, 1]), (323_001, [2, 3])] {
+        cut_and_restored_in(hosts, seed, CheckpointKind::Checkpoint, true, false);
+    }
+}
+
+#[test]
 fn failures_do_not_matter() {
     let (mut restarts, mut checkpoints) = (0, 0);
     for seed in 5000..5120 {

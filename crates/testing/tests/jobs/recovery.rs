@@ -21,10 +21,8 @@ use rand::rngs::SmallRng;
 
 use super::row::{Row, hosts, input, lines, schema, simulation, source};
 
-const CHECKPOINTS: &[(&str, &str)] = &[
-    ("execution.checkpointing.interval", "2 ms"),
-    ("execution.checkpointing.tolerable-failed-checkpoints", "1000"),
-];
+const CHECKPOINTS: &[(&str, &str)] =
+    &[("execution.checkpointing.interval", "2 ms"), ("execution.checkpointing.tolerable-failed-checkpoints", "1000")];
 const RESTARTS: &[(&str, &str)] =
     &[("restart-strategy.type", "fixed-delay"), ("restart-strategy.fixed-delay.attempts", "1000")];
 
@@ -93,7 +91,9 @@ fn a_damaged_newest_checkpoint_is_not_passed_over() {
         ("fewer than its header", |bytes| bytes.truncate(20)),
     ];
     // Taken by itself, and one to stop with: both are gone on from.
-    for (kind, older) in [(CheckpointKind::Stop, true), (CheckpointKind::Checkpoint, true), (CheckpointKind::Stop, false)] {
+    for (kind, older) in
+        [(CheckpointKind::Stop, true), (CheckpointKind::Checkpoint, true), (CheckpointKind::Stop, false)]
+    {
         for (expected, damage) in damages {
             let folder = tempfile::tempdir().unwrap();
             let (registry, sink) = setting();
