@@ -24,8 +24,7 @@ use report::Section;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const ALL: [&str; 6] =
-    [keyed_count::NAME, bids::NAME, latency::LATENCY, latency::IDLE, neighbours::NAME, "alloc"];
+const ALL: [&str; 6] = [keyed_count::NAME, bids::NAME, latency::LATENCY, latency::IDLE, neighbours::NAME, "alloc"];
 
 /// Benchmarks of flott beside its peers
 #[derive(Parser)]

@@ -136,9 +136,8 @@ impl Channels {
             sender.set_waker(waker);
             Ok((sender, queue))
         };
-        let neighbour = |index| {
-            open(index).map(|(sender, queue)| Neighbour { sender, queue, to_send: BATCHES, to_take: BATCHES })
-        };
+        let neighbour =
+            |index| open(index).map(|(sender, queue)| Neighbour { sender, queue, to_send: BATCHES, to_take: BATCHES });
         Ok(Self { blocked: open(0)?, neighbours: (1..=NEIGHBOURS).map(neighbour).collect::<Result<_>>()? })
     }
 

@@ -183,6 +183,9 @@ impl ChannelQueue {
 pub struct RemoteSender {
     credit: Arc<RemoteCredit>,
     send: Box<dyn FnMut(StreamElement) + Send>,
+    announce: Box<dyn Fn(u32) + Send>,
+    /// What was announced last.
+    backlog: u32,
 }
 
 /// Credit that the other process has given.
@@ -206,9 +209,13 @@ impl RemoteCredit {
 
 impl RemoteSender {
     /// A sender that hands elements to `send`, which puts them on the connection in order and never blocks: what may
-    /// wait there is bounded by the credit.
-    pub fn new(credit: Arc<RemoteCredit>, send: impl FnMut(StreamElement) + Send + 'static) -> Self {
-        Self { credit, send: Box::new(send) }
+    /// wait there is bounded by the credit. `announce` tells the reader how much waits for its credit.
+    pub fn new(
+        credit: Arc<RemoteCredit>,
+        send: impl FnMut(StreamElement) + Send + 'static,
+        announce: impl Fn(u32) + Send + 'static,
+    ) -> Self {
+        Self { credit, send: Box::new(send), announce: Box::new(announce), backlog: 0 }
     }
 }
 
@@ -248,6 +255,15 @@ impl ChannelSender {
                     remote.credit.credit.fetch_sub(1, Ordering::AcqRel);
                 }
                 (remote.send)(element);
+            }
+        }
+    }
+    /// So many elements wait here for credit: told to a reader in another process, if it is news.
+    pub fn announce_backlog(&mut self, elements: usize) {
+        if let Self::Remote(remote) = self {
+            let elements = u32::try_from(elements).unwrap_or(u32::MAX);
+            if std::mem::replace(&mut remote.backlog, elements) != elements {
+                (remote.announce)(elements);
             }
         }
     }

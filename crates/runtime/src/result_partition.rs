@@ -92,7 +92,7 @@ impl Outlet {
                     credit = self.sender.credit();
                 }
                 if credit == 0 {
-                    return;
+                    break;
                 }
                 credit -= 1;
             }
@@ -100,6 +100,7 @@ impl Outlet {
                 self.sender.send(element);
             }
         }
+        self.sender.announce_backlog(self.waiting.len());
     }
 }
 

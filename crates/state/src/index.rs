@@ -11,7 +11,7 @@ use flott_core::Slot;
 /// Neither a namespace nor a NULL has this tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Entry {
     word: u64,
     tag: u32,
@@ -221,9 +221,8 @@ impl Index {
         while at != gap {
             let was_full = self.groups[at].is_full();
             let home_of = |entry: Entry| home(hash_of(entry.word, entry.tag), entry.tag, groups);
-            let went_on = |entry: &&mut Entry| {
-                !entry.is_empty() && distance(home_of(**entry).0, at) >= distance(gap, at)
-            };
+            let went_on =
+                |entry: &&mut Entry| !entry.is_empty() && distance(home_of(**entry).0, at) >= distance(gap, at);
             let moved = self.groups[at].0.iter_mut().find(went_on).map(|entry| std::mem::replace(entry, EMPTY));
             if let Some(entry) = moved {
                 self.groups[gap].put(home_of(entry).1, entry);

@@ -240,14 +240,7 @@ struct Folded<F: Fold> {
 }
 
 impl<F: Fold> Folded<F> {
-    fn open(
-        column: usize,
-        of_key: bool,
-        of: &DataType,
-        name: &str,
-        state: &mut State,
-        table: TableId,
-    ) -> Result<Self> {
+    fn open(column: usize, of_key: bool, of: &DataType, name: &str, state: &mut State, table: TableId) -> Result<Self> {
         let kept = kept_as(of);
         let data_type = if F::Kept::DATA_TYPE == F::In::DATA_TYPE { kept.clone() } else { F::Kept::DATA_TYPE };
         Ok(Self { column, of_key, data_type, handle: state.open(table, name, DenseColumn::default())? })

@@ -250,25 +250,24 @@ impl Connection {
         if sender.taken.swap(true, Ordering::AcqRel) {
             return Err(at_channel(Error::internal("a channel was opened twice for writing"), channel));
         }
-        let outbound = Arc::clone(&self.shared.outbound);
+        let (to_send, to_announce) = (Arc::clone(&self.shared.outbound), Arc::clone(&self.shared.outbound));
         let credit = Arc::clone(&sender.credit);
-        Ok(ChannelSender::Remote(RemoteSender::new(credit, move |element| {
-            if let Err(error) = sender.send(channel, element, &outbound) {
-                outbound.fail(error);
+        let announcing = Arc::clone(&sender);
+        let send = move |element| {
+            if let Err(error) = sender.send(channel, element, &to_send) {
+                to_send.fail(error);
             }
-        })))
+        };
+        // Only the latest number travels, and none before the peer has opened the channel.
+        let announce = move |waiting| {
+            if announcing.open.load(Ordering::Acquire) {
+                to_announce.set(&announcing.backlog, waiting);
+            }
+        };
+        Ok(ChannelSender::Remote(RemoteSender::new(credit, send, announce)))
     }
 
-    /// Tells the reader of a channel how many batches wait here for its credit; only the latest number travels.
-    pub fn announce_backlog(&self, channel: ChannelId, batches: u32) -> Result<()> {
-        let sender = self.shared.sender(channel)?;
-        if sender.open.load(Ordering::Acquire) {
-            self.shared.outbound.set(&sender.backlog, batches);
-        }
-        Ok(())
-    }
-
-    /// Batches that wait at the sender of a channel that this process reads, as last announced.
+    /// What waits at the sender of a channel that this process reads, in elements, as last announced.
     pub fn backlog(&self, channel: ChannelId) -> u32 {
         lock(&self.shared.receivers).get(&channel).map_or(0, |receiver| receiver.backlog.load(Ordering::Relaxed))
     }

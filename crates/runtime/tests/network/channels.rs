@@ -237,7 +237,8 @@ fn both_directions_and_control_share_a_connection() {
         assert_eq!(values(&pop(&at_here)), [n, n + 1]);
         assert_eq!(there.control.recv().unwrap(), vec![n as u8; n as usize]);
     }
-    here.connection.announce_backlog(id(0), 7).unwrap();
+    from_here.announce_backlog(9);
+    from_here.announce_backlog(7);
     here.connection.send_control(vec![]).unwrap();
     here.connection.send_control(vec![]).unwrap();
     there.control.recv().unwrap();

@@ -344,14 +344,18 @@ fn credit_that_comes_while_rows_are_sent_is_used_or_wakes_the_task() {
     for (credit, more) in [(1, 0), (2, 1), (2, 2), (3, 1), (4, 3)] {
         let (given, sent) = (Arc::new(RemoteCredit::default()), Arc::new(AtomicU32::new(0)));
         given.add(credit);
-        let sender = RemoteSender::new(Arc::clone(&given), {
+        let send = {
             let (given, sent) = (Arc::clone(&given), Arc::clone(&sent));
             move |_| {
                 if sent.fetch_add(1, Ordering::SeqCst) == 0 {
                     given.add(more);
                 }
             }
-        });
+        };
+        let waiting = Arc::new(AtomicU32::new(0));
+        let announced = Arc::clone(&waiting);
+        let announce = move |elements| announced.store(elements, Ordering::SeqCst);
+        let sender = RemoteSender::new(Arc::clone(&given), send, announce);
         let id = ChannelId { edge: EdgeId(0), from: 0, to: 0 };
         let channels = vec![(id, ChannelSender::Remote(sender))];
         let mut partition = ResultPartition::new(ChannelSelector::Forward, channels, 1, true);
@@ -360,5 +364,6 @@ fn credit_that_comes_while_rows_are_sent_is_used_or_wakes_the_task() {
         partition.drain();
         assert_eq!(sent.load(Ordering::SeqCst), credit + more, "credit {credit}, {more} more");
         assert_eq!(partition.backlog()[0], (10 - (credit + more) as usize, 0));
+        assert_eq!(waiting.load(Ordering::SeqCst), 10 - credit - more);
     }
 }
