@@ -79,6 +79,35 @@ options! {
     HEARTBEAT_TIMEOUT: Millis = "heartbeat.timeout", "50 s", "a process that has given no sign of life for longer counts as dead";
 }
 
+/// The local path in `text`: a path, or a `file:` URI as Flink's options have them. The error names the file system that
+/// is asked for and not there.
+///
+/// ```
+/// use flott_core::config::local_path;
+/// assert_eq!(local_path("file:///tmp/x"), Ok("/tmp/x"));
+/// assert_eq!(local_path("tmp/x"), Ok("tmp/x"));
+/// assert_eq!(local_path("s3://bucket/x"), Err("s3"));
+/// ```
+pub fn local_path(text: &str) -> Result<&str, &str> {
+    let path = text.strip_prefix("file:").map_or(text, |rest| {
+        let rest = rest.strip_prefix("//").unwrap_or(rest);
+        rest.strip_prefix("localhost").unwrap_or(rest)
+    });
+    path.split_once("://").map_or(Ok(path), |(scheme, _)| Err(scheme))
+}
+
+/// The value of an option that names a directory or a file of this machine.
+pub fn local_path_of(config: &Config, option: &ConfigOption<String>) -> crate::Result<String> {
+    let given = config.get(option)?;
+    match local_path(&given) {
+        Ok(path) => Ok(path.to_owned()),
+        Err(scheme) => {
+            let text = format!("expected a path or a file: URI, found '{given}': there is no file system '{scheme}' yet");
+            Err(crate::Error::user(text).at("option", option.key))
+        }
+    }
+}
+
 /// A span of time in milliseconds, written as Flink does: `200 ms`, `10 s`, `5 min`, `1 h`, `1 d`, or a plain number of ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Millis(pub u64);

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
 use flott_connectors::print::nobody_reads;
-use flott_core::config::CHECKPOINT_DIR;
-use flott_core::{Clock, Config, Error, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
+use flott_core::config::{CHECKPOINT_DIR, local_path_of};
+use flott_core::{Clock, Config, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_datastream::{Executor, JobResult};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobMetrics, JobOptions};
@@ -224,18 +224,6 @@ fn tell(note: &Note, workers: &LiveWorkers) {
 }
 
 fn checkpoint_store(config: &Config) -> Result<Box<dyn CheckpointStore>> {
-    let given = config.get(&CHECKPOINT_DIR)?;
-    let path = given.strip_prefix("file:").map_or(given.as_str(), |rest| {
-        let rest = rest.strip_prefix("//").unwrap_or(rest);
-        rest.strip_prefix("localhost").unwrap_or(rest)
-    });
-    match path.split_once("://") {
-        Some((scheme, _)) => {
-            let text =
-                format!("expected a path or a file: URI, found '{given}': there is no file system '{scheme}' yet");
-            Err(Error::user(text).at("option", CHECKPOINT_DIR.key))
-        }
-        None if path.is_empty() => Ok(Box::new(InMemory::default())),
-        None => Ok(Box::new(LocalDirectory::new(path))),
-    }
+    let path = local_path_of(config, &CHECKPOINT_DIR)?;
+    Ok(if path.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(path)) })
 }

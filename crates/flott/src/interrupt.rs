@@ -66,7 +66,8 @@ impl Interrupt {
                 heard.hear(signal);
             }
         };
-        SystemThreads.spawn("flott-signals", Box::new(body))?;
+        // Nobody waits for this thread: it ends with the process.
+        let _ = SystemThreads.spawn("flott-signals", Box::new(body))?;
         *of_process = Some(interrupt.clone());
         Ok(interrupt)
     }

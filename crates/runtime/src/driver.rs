@@ -9,7 +9,7 @@ use flott_checkpoint::{
     CheckpointStore, Committables, Coordinator, Latest, Location, Manifest, RestartStrategy, Restore, Settings,
     TaskRestore,
 };
-use flott_core::config::RECOVERY_PATH;
+use flott_core::config::{RECOVERY_PATH, local_path_of};
 use flott_core::{
     CheckpointId, CheckpointKind, Clock, Committer, Config, Error, Registry, Result, Source, SplitEnumerator, Timestamp,
 };
@@ -268,7 +268,7 @@ impl<H: Hosts> Driver<H> {
 
 /// What a job begins with: what its configuration names, or the newest in the store if it is to go on from that.
 fn begin_with(config: &Config, store: &dyn CheckpointStore, resume: bool, latest: Latest) -> Result<Option<Manifest>> {
-    let named = config.get(&RECOVERY_PATH)?;
+    let named = local_path_of(config, &RECOVERY_PATH)?;
     if !named.is_empty() {
         return store.read(&Location(named)).map(Some).map_err(|e| e.at("option", RECOVERY_PATH.key));
     }

@@ -190,14 +190,10 @@ fn spec(name: &str, config: &impl serde::Serialize) -> Result<Spec> {
 
 /// A path of the local file system; `file:` before it may be written.
 fn local_path(option: &TableOption) -> Result<String> {
-    let path = option.value.strip_prefix("file:").map_or(option.value.as_str(), |rest| {
-        let rest = rest.strip_prefix("//").unwrap_or(rest);
-        rest.strip_prefix("localhost").unwrap_or(rest)
-    });
-    match path.split_once("://") {
-        Some((scheme, _)) => Err(Fault::unsupported(format!("the file system {scheme}"), option.span)),
-        None if path.is_empty() => Err(wrong(option, "a path")),
-        None => Ok(path.to_owned()),
+    match flott_core::config::local_path(&option.value) {
+        Err(scheme) => Err(Fault::unsupported(format!("the file system {scheme}"), option.span)),
+        Ok("") => Err(wrong(option, "a path")),
+        Ok(path) => Ok(path.to_owned()),
     }
 }
 

@@ -9,6 +9,8 @@ use sqlparser::tokenizer::{Location, Span};
 
 /// As wide as a terminal is by tradition.
 const WIDTH: usize = 80;
+/// As wide as ` (line 12, column 345)`, which stands behind the carets.
+const PLACE: usize = 23;
 
 pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
@@ -195,7 +197,7 @@ fn marked(line: &str, at: usize, width: usize, room: usize) -> (String, String) 
         return (line.to_owned(), indent + &"^".repeat(carets));
     }
     // A third of the room is for what comes before, unless less is needed behind.
-    let from = if at + carets < room { 0 } else { (at - at.min(room / 3)).min(chars.len() + 1 - room) };
+    let from = if at + carets + PLACE < room { 0 } else { at - at.min(room / 3) };
     let cut_before = usize::from(from > 0);
     let to = chars.len().min(from + room - cut_before);
     let to = if to < chars.len() { to - 1 } else { to };

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
 use flott_connectors::collect::Collected;
 use flott_connectors::print::nobody_reads;
-use flott_core::config::CHECKPOINT_DIR;
+use flott_core::config::{CHECKPOINT_DIR, local_path_of};
 use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
@@ -82,7 +82,7 @@ fn run(
     resume: bool,
 ) -> Result<JobEnd> {
     let job = JobGraph::of(graph)?;
-    let directory = job.config.get(&CHECKPOINT_DIR)?;
+    let directory = local_path_of(&job.config, &CHECKPOINT_DIR)?;
     let store: Box<dyn CheckpointStore> =
         if directory.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(directory)) };
     let clock = SystemClock::default();

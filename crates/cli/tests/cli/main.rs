@@ -168,8 +168,14 @@ fn what_is_wrong_is_said_once() {
         ),
         (&["sql", "-f", "wrong.sql"], "there is no table 'bids'".to_owned()),
         (
-            &["sql", "-e", &format!("{create} CREATE TABLE copy (a BIGINT) WITH ('connector' = 'filesystem', 'path' = \
-              'bids.csv', 'format' = 'csv'); INSERT INTO copy SELECT auction FROM bids")],
+            &[
+                "sql",
+                "-e",
+                &format!(
+                    "{create} CREATE TABLE copy (a BIGINT) WITH ('connector' = 'filesystem', 'path' = \
+              'bids.csv', 'format' = 'csv'); INSERT INTO copy SELECT auction FROM bids"
+                ),
+            ],
             "expected a folder to write to, found a file (file bids.csv, task Source: bids[1]".to_owned(),
         ),
     ] {

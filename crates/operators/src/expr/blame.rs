@@ -14,7 +14,8 @@ use super::{BinaryOp, Expr, sql_text};
 
 /// The error of `expr`, which fails on these rows, in the words of a user: of the first row that fails by itself.
 pub(super) fn blame(expr: &Expr, rows: &RecordBatch, error: Error) -> Error {
-    let failing = (0..rows.num_rows()).map(|at| rows.slice(at, 1)).find_map(|row| Some((value(expr, &row).err()?, row)));
+    let failing =
+        (0..rows.num_rows()).map(|at| rows.slice(at, 1)).find_map(|row| Some((value(expr, &row).err()?, row)));
     match failing {
         Some((error, row)) => of_row(expr, &row, error),
         None => error,

@@ -36,7 +36,8 @@ impl Scalar {
         if let ScalarValue::Binary(Some(bytes)) = value {
             return Ok(Self(Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()), data_type));
         }
-        let unusable = |e| Error::user(format!("a constant of type {} cannot be part of a plan: {e}", type_name(&data_type)));
+        let unusable =
+            |e| Error::user(format!("a constant of type {} cannot be part of a plan: {e}", type_name(&data_type)));
         match value.cast_to(&DataType::Utf8).map_err(|e| unusable(e.strip_backtrace()))? {
             ScalarValue::Utf8(text) => Ok(Self(text, data_type)),
             other => Err(unusable(other.to_string())),
@@ -47,7 +48,11 @@ impl Scalar {
     pub fn to_datafusion(&self) -> Result<ScalarValue> {
         let Self(text, data_type) = self;
         let wrong = |e: String| {
-            Error::user(format!("expected {}, found '{}': {e}", type_name(data_type), text.as_deref().unwrap_or("NULL")))
+            Error::user(format!(
+                "expected {}, found '{}': {e}",
+                type_name(data_type),
+                text.as_deref().unwrap_or("NULL")
+            ))
         };
         match text {
             None => ScalarValue::try_from(data_type),

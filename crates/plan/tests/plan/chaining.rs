@@ -26,10 +26,16 @@ fn a_source_that_nobody_reads_is_left_out() {
     check(
         text,
         expect![[r#"
-    "#]],
+            0: a -> b -> c x1 of 128
+            1: d x1 of 128
+               0 <- 0.b.0 REBALANCE []
+        "#]],
     );
     let plan = graph(text).explain();
-    assert!(plan.contains("2: unread (source, uid unread, parallelism 1 of 128)\n   left out: nobody reads it"), "{plan}");
+    assert!(
+        plan.contains("2: unread (source, uid unread, parallelism 1 of 128)\n   left out: nobody reads it"),
+        "{plan}"
+    );
 }
 
 #[test]

@@ -164,13 +164,13 @@ fn keys() {
     check(
         "a: source\n b: op <- a hash(0), a hash(1) @1\n c: sink <- b",
         expect![
-            "all keyed inputs must have keys of the same types, found (Utf8) on input 0 and (Int64) on input 1 (operator b, uid b)"
+            "all keyed inputs must have keys of the same types, found (STRING) on input 0 and (BIGINT) on input 1 (operator b, uid b)"
         ],
     );
     check(
         "a: source\n b: op <- a hash(0), a hash(0+1) @1\n c: sink <- b",
         expect![
-            "all keyed inputs must have keys of the same types, found (Utf8) on input 0 and (Utf8, Int64) on input 1 (operator b, uid b)"
+            "all keyed inputs must have keys of the same types, found (STRING) on input 0 and (STRING, BIGINT) on input 1 (operator b, uid b)"
         ],
     );
     check(
@@ -204,19 +204,19 @@ fn unions() {
     check(
         "a: source\n d: source cols=k:str,m:int\n u: sink <- a, d",
         expect![
-            "streams of one input must have the same columns, but 'a' and 'd' differ: column 1 is 'n Int64' and 'm Int64' (input 0, operator u, uid u)"
+            "streams of one input must have the same columns, but 'a' and 'd' differ: column 1 is 'n BIGINT' and 'm BIGINT' (input 0, operator u, uid u)"
         ],
     );
     check(
         "a: source\n d: source cols=k:str,n:double\n u: sink <- a, d",
         expect![
-            "streams of one input must have the same columns, but 'a' and 'd' differ: column 1 is 'n Int64' and 'n Float64' (input 0, operator u, uid u)"
+            "streams of one input must have the same columns, but 'a' and 'd' differ: column 1 is 'n BIGINT' and 'n DOUBLE' (input 0, operator u, uid u)"
         ],
     );
     check(
         "a: source\n d: source cols=k:str!,n:int\n u: sink <- a, d",
         expect![
-            "streams of one input must have the same columns, but 'a' and 'd' differ: column 0 is 'k Utf8' and 'k Utf8 NOT NULL' (input 0, operator u, uid u)"
+            "streams of one input must have the same columns, but 'a' and 'd' differ: column 0 is 'k STRING' and 'k STRING NOT NULL' (input 0, operator u, uid u)"
         ],
     );
 }
@@ -230,13 +230,13 @@ fn event_time() {
     check(
         "a: source time=0\n b: sink <- a",
         expect![
-            "the event time must be a timestamp or a BIGINT of milliseconds, found Utf8 (column k, operator a, uid a)"
+            "the event time must be a timestamp or a BIGINT of milliseconds, found STRING (column k, operator a, uid a)"
         ],
     );
     check(
         "a: source cols=d:double\n w: wm time=0 <- a\n b: sink <- w",
         expect![
-            "the event time must be a timestamp or a BIGINT of milliseconds, found Float64 (column d, operator w, uid w)"
+            "the event time must be a timestamp or a BIGINT of milliseconds, found DOUBLE (column d, operator w, uid w)"
         ],
     );
     graph("a: source cols=t:ts time=0\n w: wm time=0 cols=t:ts <- a\n b: sink <- w").validate().unwrap();

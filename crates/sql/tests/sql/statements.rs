@@ -169,9 +169,9 @@ fn create_table_is_refused_where_it_is_wrong() {
     check(
         &format!("CREATE TABLE x (a INT, PRIMARY KEY (b) NOT ENFORCED) {with}"),
         &expect![[r#"
-        there is no column 'b'
-          1 | CREATE TABLE x (a INT, PRIMARY KEY (b) NOT ENFORCED) WITH ('connector' = 'print')
-            |                                     ^ (line 1, column 37)"#]],
+            there is no column 'b'
+              1 | CREATE TABLE x (a INT, PRIMARY KEY (b) NOT ENFORCED) WITH ('connector' =…
+                |                                     ^ (line 1, column 37)"#]],
     );
     check(
         &format!("CREATE TABLE x (a INT, WATERMARK FOR a AS a) {with}"),
@@ -183,23 +183,23 @@ fn create_table_is_refused_where_it_is_wrong() {
     check(
         &format!("CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR tz AS tz) {with}"),
         &expect![[r#"
-        there is no column 'tz'
-          1 | CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR tz AS tz) WITH ('connector' = 'print')
-            |                                                ^^ (line 1, column 48)"#]],
+            there is no column 'tz'
+              1 | CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR tz AS tz) WITH ('connecto…
+                |                                                ^^ (line 1, column 48)"#]],
     );
     check(
         &format!("CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' MONTH) {with}"),
         &expect![[r#"
             expected an interval of days to seconds, found one of MONTH
-              1 | CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' MONTH) WITH ('connector' = 'print')
-                |                                                      ^^^^^^^^^^^^^^^^^ (line 1, column 54)"#]],
+              1 | …3), WATERMARK FOR ts AS ts - INTERVAL '1' MONTH) WITH ('connector' = 'p…
+                |                          ^^^^^^^^^^^^^^^^^ (line 1, column 54)"#]],
     );
     check(
         &format!("CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR ts AS ts + INTERVAL '1' SECOND) {with}"),
         &expect![[r#"
             a watermark other than 'ts' or 'ts - INTERVAL ..' is not supported yet
-              1 | CREATE TABLE x (ts TIMESTAMP(3), WATERMARK FOR ts AS ts + INTERVAL '1' SECOND) WITH ('connector' = 'print')
-                |                                                      ^^^^^^^^^^^^^^^^^ (line 1, column 54)"#]],
+              1 | …3), WATERMARK FOR ts AS ts + INTERVAL '1' SECOND) WITH ('connector' = '…
+                |                          ^^^^^^^^^^^^^^^^^ (line 1, column 54)"#]],
     );
     check(
         "CREATE TABLE x (a INT) PARTITIONED BY (a)",
@@ -264,23 +264,23 @@ fn options_are_checked() {
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv')",
         &expect![[r#"
-        the table 'x' needs the option 'path' of the connector 'filesystem'
-          1 | CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv')
-            |              ^ (line 1, column 14)"#]],
+            the table 'x' needs the option 'path' of the connector 'filesystem'
+              1 | CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv…
+                |              ^ (line 1, column 14)"#]],
     );
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 'p', 'format' = 'cvs')",
         &expect![[r#"
-        there is no format 'cvs', or flott does not support it yet; did you mean 'csv'?
-          1 | CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 'p', 'format' = 'cvs')
-            |                                                                        ^^^^^^^^^^^^^^^^ (line 1, column 72)"#]],
+            there is no format 'cvs', or flott does not support it yet; did you mean 'csv'?
+              1 | …esystem', 'path' = 'p', 'format' = 'cvs')
+                |                          ^^^^^^^^^^^^^^^^ (line 1, column 72)"#]],
     );
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')",
         &expect![[r#"
             the file system s3 is not supported yet
-              1 | CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')
-                |                                                          ^^^^^^^^^^^^^^^^^^^ (line 1, column 58)"#]],
+              1 | …nector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')
+                |                          ^^^^^^^^^^^^^^^^^^^ (line 1, column 58)"#]],
     );
     let csv = "'connector' = 'filesystem', 'path' = 'p', 'format' = 'csv'";
     check(
@@ -293,23 +293,23 @@ fn options_are_checked() {
     check(
         &format!("CREATE TABLE x (a INT) WITH ({csv}, 'csv.field-delimiter' = ';;')"),
         &expect![[r#"
-        expected one ASCII character for 'csv.field-delimiter', found ';;'
-          1 | CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 'p', 'format' = 'csv', 'csv.field-delimiter' = ';;')
-            |                                                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 90)"#]],
+            expected one ASCII character for 'csv.field-delimiter', found ';;'
+              1 | … 'p', 'format' = 'csv', 'csv.field-delimiter' = ';;')
+                |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 90)"#]],
     );
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'print', 'standard-error' = 'maybe')",
         &expect![[r#"
-        expected true or false for 'standard-error', found 'maybe'
-          1 | CREATE TABLE x (a INT) WITH ('connector' = 'print', 'standard-error' = 'maybe')
-            |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 53)"#]],
+            expected true or false for 'standard-error', found 'maybe'
+              1 | …('connector' = 'print', 'standard-error' = 'maybe')
+                |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 53)"#]],
     );
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'print', 'standard-error' = 'true', 'standard-error' = 'true')",
         &expect![[r#"
             the option 'standard-error' is given twice
-              1 | CREATE TABLE x (a INT) WITH ('connector' = 'print', 'standard-error' = 'true', 'standard-error' = 'true')
-                |                                                                                ^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 80)"#]],
+              1 | …andard-error' = 'true', 'standard-error' = 'true')
+                |                          ^^^^^^^^^^^^^^^^^^^^^^^^^ (line 1, column 80)"#]],
     );
     check(
         "SET 'paralelism.default' = '2'",
@@ -412,8 +412,8 @@ fn explain_shows_the_plan() {
     check(
         "EXECUTE INSERT INTO shown SELECT auction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END",
         &expect![[r#"
-        EXECUTE STATEMENT is not supported yet
-          1 | EXECUTE INSERT INTO shown SELECT auction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END
-            |                                                           ^^^^^^^ (line 1, column 59)"#]],
+            EXECUTE STATEMENT is not supported yet
+              1 | …uction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END
+                |                          ^^^^^^^ (line 1, column 59)"#]],
     );
 }

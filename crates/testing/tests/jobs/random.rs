@@ -55,7 +55,7 @@ fn simulated_in(hosts: u32, job: &Job, simulation: Simulation) -> Run {
 
 #[test]
 fn schedules_do_not_matter() {
-    for seed in super::row::shift(0..150) {
+    for seed in 0..150 {
         let mut random = SmallRng::seed_from_u64(seed);
         let job = job(seed, seed, &options(&mut random));
         let mut simulation = simulation(seed, &InMemory::default());
@@ -68,7 +68,7 @@ fn schedules_do_not_matter() {
 
 #[test]
 fn threads_do_not_matter() {
-    for seed in super::row::shift(0..40) {
+    for seed in 0..40 {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut with = options(&mut random);
         with.push(("flott.threads", (1 + seed % 3).to_string()));
@@ -148,28 +148,28 @@ fn cuts(seeds: std::ops::Range<u64>, kind: CheckpointKind, unaligned: bool, time
 
 #[test]
 fn aligned_cuts_do_not_matter() {
-    let cuts = cuts(super::row::shift(1000..1120), CheckpointKind::Checkpoint, false, false);
+    let cuts = cuts(1000..1120, CheckpointKind::Checkpoint, false, false);
     assert!(cuts.len() > 40, "{} cuts", cuts.len());
     assert!(cuts.iter().all(|bytes| *bytes == 0));
 }
 
 #[test]
 fn savepoints_do_not_matter() {
-    let cuts = cuts(super::row::shift(2000..2080), CheckpointKind::Stop, true, false);
+    let cuts = cuts(2000..2080, CheckpointKind::Stop, true, false);
     assert!(cuts.len() > 30, "{} cuts", cuts.len());
     assert!(cuts.iter().all(|bytes| *bytes == 0));
 }
 
 #[test]
 fn unaligned_cuts_do_not_matter() {
-    let cuts = cuts(super::row::shift(3000..3200), CheckpointKind::Checkpoint, true, false);
+    let cuts = cuts(3000..3200, CheckpointKind::Checkpoint, true, false);
     // Worth something only with rows in flight.
     assert!(cuts.iter().filter(|bytes| **bytes > 0).count() > 40, "{cuts:?}");
 }
 
 #[test]
 fn cuts_that_begin_to_overtake_do_not_matter() {
-    let cuts = cuts(super::row::shift(4000..4120), CheckpointKind::Checkpoint, true, true);
+    let cuts = cuts(4000..4120, CheckpointKind::Checkpoint, true, true);
     assert!(cuts.iter().filter(|bytes| **bytes > 0).count() > 20, "{cuts:?}");
 }
 
@@ -194,7 +194,7 @@ fn tasks_that_read_from_other_tasks_than_before_go_on_from_no_old_promise() {
 #[test]
 fn failures_do_not_matter() {
     let (mut restarts, mut checkpoints) = (0, 0);
-    for seed in super::row::shift(5000..5120) {
+    for seed in 5000..5120 {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut with = options(&mut random);
         with.push(("execution.checkpointing.interval", "2 ms".into()));

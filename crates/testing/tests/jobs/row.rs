@@ -107,9 +107,3 @@ impl CheckpointStore for Recorded {
         self.0.read(location)
     }
 }
-
-#[allow(clippy::disallowed_methods)]
-pub(crate) fn shift(range: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let by: u64 = std::env::var("SHIFT").map_or(0, |t| t.parse().unwrap());
-    range.start + by * 10_000..range.end + by * 10_000
-}

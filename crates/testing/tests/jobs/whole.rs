@@ -130,7 +130,7 @@ fn as_refs(options: &[(&'static str, String)]) -> Vec<(&'static str, &'static st
 
 #[test]
 fn schedules_do_not_matter() {
-    for seed in super::row::shift(0..40) {
+    for seed in 0..40 {
         let mut random = SmallRng::seed_from_u64(seed);
         let rows = input(seed);
         let graph = job(&rows, random.random_range(1..6), &as_refs(&options(&mut random))).unwrap();
@@ -184,19 +184,19 @@ fn with_chaining(graph: &Graph) -> String {
 
 #[test]
 fn stop_and_restore_at_another_parallelism() {
-    super::row::shift(0..60).for_each(|seed| stopped_and_restored(seed, false));
+    (0..60).for_each(|seed| stopped_and_restored(seed, false));
 }
 
 #[test]
 fn stop_and_restore_unaligned() {
-    super::row::shift(100..160).for_each(|seed| stopped_and_restored(seed, true));
+    (100..160).for_each(|seed| stopped_and_restored(seed, true));
 }
 
 #[test]
 fn failures_lose_nothing_and_double_nothing() {
     let mut restarts = 0;
     let mut checkpoints = BTreeSet::new();
-    for seed in super::row::shift(200..240) {
+    for seed in 200..240 {
         let mut random = SmallRng::seed_from_u64(seed);
         let rows = input(seed);
         let (mut registry, sink) = (registry(), CommittingSink::default());
