@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use flott_core::state::{KeyedState, TableId};
-use flott_core::{Batch, Error, Result, Slot};
+use flott_core::{Batch, Error, Result, Slot, type_name};
 use serde::{Deserialize, Serialize};
 
 use accumulator::{Accumulator, Kind};
@@ -72,7 +72,7 @@ impl Call {
     }
 
     fn refuse(&self, field: &Field) -> Error {
-        Error::user(format!("{:?} of {} is not possible", self.function, field.data_type())).at("column", field.name())
+        Error::user(format!("{:?} of {} is not possible", self.function, type_name(field.data_type()))).at("column", field.name())
     }
 
     fn field<'a>(&self, input: &'a Schema) -> Result<Option<&'a Field>> {

@@ -19,7 +19,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use flott_core::state::TableId;
 use flott_core::{
     Batch, Context, Counter, Error, InputId, Namespace, Namespaces, Operator, OperatorInfo, Progress, Result, Slot,
-    Spec, Timestamp,
+    Spec, Timestamp, type_name,
 };
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ impl WindowAggregateConfig {
         check_output(info, &gives)?;
         match self.time_column.map(|column| input.field(column)) {
             Some(field) if !matches!(field.data_type(), DataType::Timestamp(..)) => {
-                Err(Error::user(format!("expected a TIMESTAMP, found {}", field.data_type()))
+                Err(Error::user(format!("expected a TIMESTAMP, found {}", type_name(field.data_type())))
                     .at("column", field.name()))
             }
             _ => Ok(()),

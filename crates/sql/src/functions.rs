@@ -290,10 +290,23 @@ fn check_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<(), Fault> 
     Err(Fault::unsupported(text, span_of(expr)))
 }
 
+/// Refuses a text that is no value of the type it is cast to, which the optimiser would do in its own words.
+fn check_constant(value: &Expr, to: &DataType) -> Result<(), Fault> {
+    match value {
+        Expr::Literal(constant @ ScalarValue::Utf8(Some(text)), _) if constant.cast_to(to).is_err() => {
+            Err(Fault::new(format!("expected {}, found '{text}'", type_name(to)), Span::empty()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses casts, written or implied, and calls that mean something else to Flink.
 pub(crate) fn check_casts_and_calls(expr: &Expr, schema: &DFSchema) -> DfResult<()> {
     match expr {
-        Expr::Cast(cast) => Ok(check_cast(expr, &cast.expr.get_type(schema)?, cast.field.data_type())?),
+        Expr::Cast(cast) => {
+            check_cast(expr, &cast.expr.get_type(schema)?, cast.field.data_type())?;
+            Ok(check_constant(&cast.expr, cast.field.data_type())?)
+        }
         Expr::TryCast(cast) => Ok(check_cast(expr, &cast.expr.get_type(schema)?, cast.field.data_type())?),
         Expr::ScalarFunction(call) if matches!(call.func.name(), "floor" | "ceil") => {
             for argument in &call.args {

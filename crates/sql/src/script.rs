@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use arrow_schema::DataType;
 use datafusion_common::{Column, DataFusionError, SchemaError};
-use flott_core::Error;
+use flott_core::{Error, type_name};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span};
 
@@ -100,7 +101,8 @@ impl From<DataFusionError> for Fault {
             },
             DataFusionError::Internal(message) => Self::internal(first_line(message)),
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
-                Self::new(first_line(message), span)
+                let message = first_line(message);
+                Self::new(no_condition(message).unwrap_or_else(|| message.to_owned()), span)
             }
             other => Self::new(first_line(&other.strip_backtrace()), span),
         }
@@ -111,6 +113,14 @@ impl From<DataFusionError> for Fault {
 fn first_line(message: &str) -> &str {
     let line = message.lines().next().unwrap_or(message);
     line.split(": While expanding").next().unwrap_or(line)
+}
+
+/// DataFusion's words for a WHERE that is no condition, in ours.
+fn no_condition(message: &str) -> Option<String> {
+    let found = message.strip_prefix("Cannot create filter with non-boolean predicate ")?;
+    let (condition, data_type) = found.rsplit_once(" returning ")?;
+    let data_type = data_type.parse().map_or_else(|_| data_type.to_owned(), |t: DataType| type_name(&t));
+    Some(format!("expected a condition after WHERE, found {condition} of type {data_type}"))
 }
 
 fn missing_column(field: &Column, valid: &[Column]) -> String {
@@ -197,7 +207,12 @@ fn marked(line: &str, at: usize, width: usize, room: usize) -> (String, String) 
         return (line.to_owned(), indent + &"^".repeat(carets));
     }
     // A third of the room is for what comes before, unless less is needed behind.
-    let from = if at + carets + PLACE < room { 0 } else { at - at.min(room / 3) };
+    let from = if at + carets + PLACE < room {
+        0
+    } else {
+        let needed = (at + carets + PLACE).max(chars.len()) + 1 - room;
+        needed.min(at - at.min(room / 3))
+    };
     let cut_before = usize::from(from > 0);
     let to = chars.len().min(from + room - cut_before);
     let to = if to < chars.len() { to - 1 } else { to };

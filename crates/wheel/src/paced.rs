@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use flott_core::{
-    OperatorInfo, ReaderContext, Registry, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator, Wait,
+    OperatorInfo, ReaderContext, Registry, Result, Source, SourceEvent, SourceReader, Spec, Split, SplitEnumerator,
+    Wait,
 };
 
 /// Adds it to a registry that has the source `sequence`; its configuration is that one's.

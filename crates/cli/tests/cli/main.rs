@@ -176,7 +176,7 @@ fn what_is_wrong_is_said_once() {
               'bids.csv', 'format' = 'csv'); INSERT INTO copy SELECT auction FROM bids"
                 ),
             ],
-            "expected a folder to write to, found a file (file bids.csv, task Source: bids[1]".to_owned(),
+            "expected a folder to write to, found a file (file bids.csv, operator Sink: copy[3])".to_owned(),
         ),
     ] {
         let (code, stdout, stderr) = told(&flott(folder.path(), arguments).output().unwrap());

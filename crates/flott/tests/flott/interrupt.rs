@@ -61,6 +61,11 @@ fn ctrl_c_again_does_not_wait_for_a_worker_that_stands_still() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("numbers");
     let (mut program, mut stderr) = Endless::start(&output, "1");
+    // The worker's task, which needs nobody of the other process, writes too.
+    while !files(&output).iter().any(|name| name.starts_with(".part-1-")) {
+        assert!(program.0.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
     let worker = child_of(program.0.id());
     kill("STOP", &worker);
     kill("INT", &program.0.id().to_string());
@@ -103,8 +108,9 @@ fn child_of(pid: u32) -> String {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let children = |thread: PathBuf| std::fs::read_to_string(thread.join("children")).unwrap_or_default();
     let all: String = threads.map(|thread| children(thread.unwrap().path())).collect();
-    let [child] = all.split_whitespace().collect::<Vec<_>>()[..] else { panic!("expected one worker, found: {all}") };
-    child.to_owned()
+    let all: Vec<_> = all.split_whitespace().collect();
+    assert_eq!(all.len(), 1, "one worker: {all:?}");
+    all[0].to_owned()
 }
 
 #[test]

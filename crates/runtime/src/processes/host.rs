@@ -137,8 +137,7 @@ impl TaskHost {
         let peers = peers_of(&parts.graph, parts.host)?;
         let (restored, current, counters_due) = (BTreeMap::new(), None, None);
         let limits = parts.limits;
-        let master =
-            counters.as_ref().map(|_| Heartbeats::new(limits.heartbeat_ms, limits.heartbeat_timeout_ms));
+        let master = counters.as_ref().map(|_| Heartbeats::new(limits.heartbeat_ms, limits.heartbeat_timeout_ms));
         Ok(Self { parts, clock, local, inbox, peers, restored, current, cause, counters, counters_due, master })
     }
 

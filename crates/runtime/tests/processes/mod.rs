@@ -64,7 +64,10 @@ fn limits_are_those_of_the_configuration() {
     assert_eq!(limits(&[]), Ok((10_000, 50_000)));
     assert_eq!(limits(&[("heartbeat.interval", "1 s"), ("heartbeat.timeout", "1000 ms")]), Ok((1_000, 1_000)));
     let error = limits(&[("heartbeat.interval", "0 ms")]).unwrap_err().to_string();
-    assert_eq!(error, "expected a time of more than 0 ms between signs of life, found 0 ms (option heartbeat.interval)");
+    assert_eq!(
+        error,
+        "expected a time of more than 0 ms between signs of life, found 0 ms (option heartbeat.interval)"
+    );
     let error = limits(&[("heartbeat.timeout", "9999 ms")]).unwrap_err().to_string();
     assert_eq!(error, "expected at least the 10000 ms of heartbeat.interval, found 9999 ms (option heartbeat.timeout)");
 }

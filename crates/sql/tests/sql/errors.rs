@@ -12,6 +12,46 @@ fn check(statement: &str, expected: &Expect) {
 }
 
 #[test]
+fn constants_and_conditions_of_the_wrong_type() {
+    check("SELECT CAST('x' AS INT) FROM bids", &expect![[r#"
+        expected INT, found 'x'
+          1 | SELECT CAST('x' AS INT) FROM bids
+            | ^^^^^^ (line 1, column 1)"#]]);
+    check("SELECT auction FROM bids WHERE ts > '2024'", &expect![[r#"
+        expected TIMESTAMP(9), found '2024'
+          1 | SELECT auction FROM bids WHERE ts > '2024'
+            | ^^^^^^ (line 1, column 1)"#]]);
+    check("SELECT auction FROM bids WHERE bidder", &expect![[r#"
+        expected a condition after WHERE, found 'bids.bidder' of type INT
+          1 | SELECT auction FROM bids WHERE bidder
+            | ^^^^^^ (line 1, column 1)"#]]);
+}
+
+#[test]
+fn long_lines_are_cut_around_the_caret() {
+    let before = "-- not this\nSELECT 'é\t1234567890', auction, auction, auction, auction, auction, auction, ";
+    check(&format!("{before}auctoin FROM bids"), &expect![[r#"
+        there is no column 'auctoin'; did you mean 'auction'?
+          2 | …tion, auction, auction, auction, auction, auctoin FROM bids
+            |                                            ^^^^^^^ (line 2, column 78)"#]]);
+    check(
+        &format!("{before}auctoin, price, price, price, price, price, price, price, price FROM bids"),
+        &expect![[r#"
+            there is no column 'auctoin'; did you mean 'auction'?
+              2 | …tion, auction, auction, auctoin, price, price, price, price, price, pri…
+                |                          ^^^^^^^ (line 2, column 78)"#]],
+    );
+    check(&format!("{before}auction FROM bids WHERE"), &expect![[r#"
+        expected an expression, found the end of the statement
+          2 | …ction, auction, auction, auction FROM bids WHERE
+            |                                                  ^ (line 2, column 101)"#]]);
+    check("SELECT auctoin, price, price, price, price, price, price, price, price, price FROM bids", &expect![[r#"
+        there is no column 'auctoin'; did you mean 'auction'?
+          1 | SELECT auctoin, price, price, price, price, price, price, price, price, …
+            |        ^^^^^^^ (line 1, column 8)"#]]);
+}
+
+#[test]
 fn spelling() {
     check(
         "SELEC auction FROM bids",
@@ -207,8 +247,8 @@ fn windows() {
         "SELECT auction, COUNT(*) FROM bids GROUP BY SESSION(ts, INTERVAL '1' HOUR), auction",
         &expect![[r#"
             the window SESSION is not supported yet
-              1 | …T(*) FROM bids GROUP BY SESSION(ts, INTERVAL '1' HOUR), auction
-                |                          ^^^^^^^ (line 1, column 45)"#]],
+              1 | …ion, COUNT(*) FROM bids GROUP BY SESSION(ts, INTERVAL '1' HOUR), auction
+                |                                   ^^^^^^^ (line 1, column 45)"#]],
     );
     check(
         "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE plain, DESCRIPTOR(at_time), INTERVAL '1' HOUR)) GROUP BY window_start, window_end",
@@ -270,8 +310,8 @@ fn windows() {
         "SELECT COUNT(*) FROM (SELECT ts + INTERVAL '1' HOUR AS t2 FROM bids) GROUP BY TUMBLE(t2, INTERVAL '1' HOUR)",
         &expect![[r#"
             the window needs a time attribute, but the column t2 is none: its table needs a WATERMARK FOR it
-              1 | …M bids) GROUP BY TUMBLE(t2, INTERVAL '1' HOUR)
-                |                          ^^ (line 1, column 86)"#]],
+              1 | …RVAL '1' HOUR AS t2 FROM bids) GROUP BY TUMBLE(t2, INTERVAL '1' HOUR)
+                |                                                 ^^ (line 1, column 86)"#]],
     );
     check(
         "SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) FROM bids",
@@ -441,9 +481,9 @@ fn expressions() {
     check(
         "SELECT auction FROM bids WHERE price",
         &expect![[r#"
-        Cannot create filter with non-boolean predicate 'bids.price' returning Float64
-          1 | SELECT auction FROM bids WHERE price
-            | ^^^^^^ (line 1, column 1)"#]],
+            expected a condition after WHERE, found 'bids.price' of type DOUBLE
+              1 | SELECT auction FROM bids WHERE price
+                | ^^^^^^ (line 1, column 1)"#]],
     );
 }
 
@@ -595,8 +635,8 @@ fn silent_differences() {
         "CREATE TABLE seconds (at_s TIMESTAMP(0)) WITH ('connector' = 'print'); INSERT INTO seconds SELECT ts FROM bids",
         &expect![[r#"
             writing a TIMESTAMP(0) is not supported yet (the column 'at_s' of the sink 'seconds'): declare a precision of 3, 6 or 9
-              1 | …= 'print'); INSERT INTO seconds SELECT ts FROM bids
-                |                          ^^^^^^^ (line 1, column 84)"#]],
+              1 | …WITH ('connector' = 'print'); INSERT INTO seconds SELECT ts FROM bids
+                |                                            ^^^^^^^ (line 1, column 84)"#]],
     );
 }
 

@@ -272,15 +272,15 @@ fn options_are_checked() {
         "CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 'p', 'format' = 'cvs')",
         &expect![[r#"
             there is no format 'cvs', or flott does not support it yet; did you mean 'csv'?
-              1 | …esystem', 'path' = 'p', 'format' = 'cvs')
-                |                          ^^^^^^^^^^^^^^^^ (line 1, column 72)"#]],
+              1 | …r' = 'filesystem', 'path' = 'p', 'format' = 'cvs')
+                |                                   ^^^^^^^^^^^^^^^^ (line 1, column 72)"#]],
     );
     check(
         "CREATE TABLE x (a INT) WITH ('connector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')",
         &expect![[r#"
             the file system s3 is not supported yet
-              1 | …nector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')
-                |                          ^^^^^^^^^^^^^^^^^^^ (line 1, column 58)"#]],
+              1 | … ('connector' = 'filesystem', 'path' = 's3://b/p', 'format' = 'csv')
+                |                                ^^^^^^^^^^^^^^^^^^^ (line 1, column 58)"#]],
     );
     let csv = "'connector' = 'filesystem', 'path' = 'p', 'format' = 'csv'";
     check(
@@ -413,7 +413,7 @@ fn explain_shows_the_plan() {
         "EXECUTE INSERT INTO shown SELECT auction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END",
         &expect![[r#"
             EXECUTE STATEMENT is not supported yet
-              1 | …uction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END
-                |                          ^^^^^^^ (line 1, column 59)"#]],
+              1 | …TO shown SELECT auction, cost FROM bids; EXECUTE STATEMENT SET BEGIN END
+                |                                           ^^^^^^^ (line 1, column 59)"#]],
     );
 }

@@ -552,7 +552,8 @@ fn a_killed_worker_costs_nothing() {
     });
     let causes: Vec<_> = causes.collect();
     let [cause] = causes.as_slice() else { panic!("{causes:?}") };
-    let text = "a worker process was killed by signal 9: the machine may have run out of memory, or somebody has killed it";
+    let text =
+        "a worker process was killed by signal 9: the machine may have run out of memory, or somebody has killed it";
     assert_eq!(cause.message(), text);
     assert_eq!(cause.place("host"), Some("1"));
     assert!(cause.place("pid").is_some_and(gone));
