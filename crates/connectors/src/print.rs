@@ -100,11 +100,9 @@ impl<W: Write + Send> SinkWriter for PrintWriter<W> {
             }
             self.lines.push('\n');
         }
-        self.to.write_all(self.lines.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| {
-            match self.standard_error {
-                true => Error::external(format!("cannot print: {e}")).at("sink", NAME).final_(),
-                false => not_printed(NAME, &e),
-            }
+        self.to.write_all(self.lines.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| match self.standard_error {
+            true => Error::external(format!("cannot print: {e}")).at("sink", NAME).final_(),
+            false => not_printed(NAME, &e),
         })
     }
 }

@@ -102,7 +102,8 @@ pub fn local_path_of(config: &Config, option: &ConfigOption<String>) -> crate::R
     match local_path(&given) {
         Ok(path) => Ok(path.to_owned()),
         Err(scheme) => {
-            let text = format!("expected a path or a file: URI, found '{given}': there is no file system '{scheme}' yet");
+            let text =
+                format!("expected a path or a file: URI, found '{given}': there is no file system '{scheme}' yet");
             Err(crate::Error::user(text).at("option", option.key))
         }
     }

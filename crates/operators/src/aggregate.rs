@@ -72,7 +72,8 @@ impl Call {
     }
 
     fn refuse(&self, field: &Field) -> Error {
-        Error::user(format!("{:?} of {} is not possible", self.function, type_name(field.data_type()))).at("column", field.name())
+        Error::user(format!("{:?} of {} is not possible", self.function, type_name(field.data_type())))
+            .at("column", field.name())
     }
 
     fn field<'a>(&self, input: &'a Schema) -> Result<Option<&'a Field>> {

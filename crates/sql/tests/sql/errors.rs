@@ -13,27 +13,39 @@ fn check(statement: &str, expected: &Expect) {
 
 #[test]
 fn constants_and_conditions_of_the_wrong_type() {
-    check("SELECT CAST('x' AS INT) FROM bids", &expect![[r#"
+    check(
+        "SELECT CAST('x' AS INT) FROM bids",
+        &expect![[r#"
         expected INT, found 'x'
           1 | SELECT CAST('x' AS INT) FROM bids
-            | ^^^^^^ (line 1, column 1)"#]]);
-    check("SELECT auction FROM bids WHERE ts > '2024'", &expect![[r#"
+            | ^^^^^^ (line 1, column 1)"#]],
+    );
+    check(
+        "SELECT auction FROM bids WHERE ts > '2024'",
+        &expect![[r#"
         expected TIMESTAMP(9), found '2024'
           1 | SELECT auction FROM bids WHERE ts > '2024'
-            | ^^^^^^ (line 1, column 1)"#]]);
-    check("SELECT auction FROM bids WHERE bidder", &expect![[r#"
+            | ^^^^^^ (line 1, column 1)"#]],
+    );
+    check(
+        "SELECT auction FROM bids WHERE bidder",
+        &expect![[r#"
         expected a condition after WHERE, found 'bids.bidder' of type INT
           1 | SELECT auction FROM bids WHERE bidder
-            | ^^^^^^ (line 1, column 1)"#]]);
+            | ^^^^^^ (line 1, column 1)"#]],
+    );
 }
 
 #[test]
 fn long_lines_are_cut_around_the_caret() {
     let before = "-- not this\nSELECT 'é\t1234567890', auction, auction, auction, auction, auction, auction, ";
-    check(&format!("{before}auctoin FROM bids"), &expect![[r#"
+    check(
+        &format!("{before}auctoin FROM bids"),
+        &expect![[r#"
         there is no column 'auctoin'; did you mean 'auction'?
           2 | …tion, auction, auction, auction, auction, auctoin FROM bids
-            |                                            ^^^^^^^ (line 2, column 78)"#]]);
+            |                                            ^^^^^^^ (line 2, column 78)"#]],
+    );
     check(
         &format!("{before}auctoin, price, price, price, price, price, price, price, price FROM bids"),
         &expect![[r#"
@@ -41,14 +53,20 @@ fn long_lines_are_cut_around_the_caret() {
               2 | …tion, auction, auction, auctoin, price, price, price, price, price, pri…
                 |                          ^^^^^^^ (line 2, column 78)"#]],
     );
-    check(&format!("{before}auction FROM bids WHERE"), &expect![[r#"
+    check(
+        &format!("{before}auction FROM bids WHERE"),
+        &expect![[r#"
         expected an expression, found the end of the statement
           2 | …ction, auction, auction, auction FROM bids WHERE
-            |                                                  ^ (line 2, column 101)"#]]);
-    check("SELECT auctoin, price, price, price, price, price, price, price, price, price FROM bids", &expect![[r#"
+            |                                                  ^ (line 2, column 101)"#]],
+    );
+    check(
+        "SELECT auctoin, price, price, price, price, price, price, price, price, price FROM bids",
+        &expect![[r#"
         there is no column 'auctoin'; did you mean 'auction'?
           1 | SELECT auctoin, price, price, price, price, price, price, price, price, …
-            |        ^^^^^^^ (line 1, column 8)"#]]);
+            |        ^^^^^^^ (line 1, column 8)"#]],
+    );
 }
 
 #[test]

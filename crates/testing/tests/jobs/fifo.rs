@@ -38,8 +38,10 @@ fn selectors() -> [Partitioning; 8] {
 }
 
 /// By receiver and sender, the numbers of the rows in the order in which they came.
+type Numbers = BTreeMap<(u32, i64), Vec<i64>>;
+
 #[derive(Clone, Default)]
-struct Received(Arc<Mutex<BTreeMap<(u32, i64), Vec<i64>>>>);
+struct Received(Arc<Mutex<Numbers>>);
 
 impl Received {
     fn check(&self, senders: u32, receivers: u32, how: &Partitioning, what: &str) {

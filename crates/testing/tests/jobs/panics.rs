@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use flott_core::{
-    Batch, Committable, Committer, Context, InputId, NextSplit, Operator, OperatorInfo, Partitioner, Progress, Registry,
-    RequestFuture, RequestOrder, Result, Sink, SinkWriter, Source, SourceReader, Spec, SplitEnumerator, Timestamp,
+    Batch, Committable, Committer, Context, InputId, NextSplit, Operator, OperatorInfo, Partitioner, Progress,
+    Registry, RequestFuture, RequestOrder, Result, Sink, SinkWriter, Source, SourceReader, Spec, SplitEnumerator,
+    Timestamp,
 };
 use flott_operators::async_request;
 use flott_plan::{NodeKind, Partitioning};

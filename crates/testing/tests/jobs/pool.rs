@@ -184,7 +184,9 @@ fn a_task_that_blocks_does_not_hold_up_the_pool() {
             name,
             Arc::new(move |_: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> {
                 let meeting = Arc::clone(&meeting);
-                let pass = Box::new(Pass(Some(Box::new(move || drop(meeting.wait())))));
+                let pass = Box::new(Pass(Some(Box::new(move || {
+                    meeting.wait();
+                }))));
                 Ok(if blocks { Box::new(Blocking(pass)) } else { pass })
             }),
         );

@@ -128,9 +128,8 @@ impl Partitioner for Remainder {
 fn all(sink: &CommittingSink) -> Registry {
     let mut registry = registry();
     let mut add = |name: &str, belongs: Option<fn(i64, i64, i64) -> bool>| {
-        let make = move |_: &Spec, _: &Arc<OperatorInfo>| {
-            Ok(Box::new(Ask { belongs, ..Ask::default() }) as Box<dyn Operator>)
-        };
+        let make =
+            move |_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Ask { belongs, ..Ask::default() }) as Box<dyn Operator>);
         registry.add_operator(name, Arc::new(make));
     };
     add("ask", None);

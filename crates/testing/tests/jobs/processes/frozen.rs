@@ -50,11 +50,11 @@ fn a_stopped_worker_is_killed_and_every_row_comes_once() {
     let ran = run(graph, folder.path(), "impatient", None, steer, |_| ());
     assert_eq!(ran.end, Ok(JobEnd::Finished), "{:?}", ran.notes);
     assert_eq!(written(folder.path()), expected());
-    let causes = ran.notes.iter().filter_map(|note| match note {
+    let mut causes = ran.notes.iter().filter_map(|note| match note {
         Note::Restarting(error, _) if silent(error) => Some(error),
         _ => None,
     });
-    let cause = causes.last().unwrap();
+    let cause = causes.next_back().unwrap();
     let ms = cause.message().split(' ').find_map(|word| word.parse::<u64>().ok()).unwrap();
     assert!(ms > HEARTBEAT_MS.1, "{cause}");
     let text = format!(
