@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use flott_core::state::snapshot::StateSection;
 use flott_core::{Error, KeyGroup, OperatorState, Result};
-use flott_plan::{EdgeId, JobGraph, Partitioning, TaskId, Vertex};
+use flott_plan::{EdgeId, JobGraph, Partitioning, TaskId, Vertex, VertexId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Committables, EdgeSnapshot, Manifest, MemberSnapshot, TaskSnapshot, TaskState, VertexSnapshot};
@@ -84,6 +84,11 @@ pub struct Restore<'a> {
     /// By new edge: the old edge of the same ends.
     edges: Vec<Option<EdgeId>>,
     dropped: Vec<String>,
+    /// By new vertex: whether a task that had finished beside others that had not is now given rows of those.
+    sent_more: Vec<bool>,
+    /// By new vertex: whether the clock of an old task is none for the new one. What a task has heard from all of an edge's
+    /// senders holds however many there are; where it heard only some, it may now read from one that was behind them.
+    other_senders: Vec<bool>,
 }
 
 impl<'a> Restore<'a> {
@@ -98,7 +103,10 @@ impl<'a> Restore<'a> {
             u32::try_from(at).ok().map(EdgeId)
         };
         let edges = new_edges.iter().map(old_edge).collect();
-        let mut restore = Self { manifest, job, known, edges, dropped: Vec::new() };
+        let (sent_more, other_senders) = (Vec::new(), Vec::new());
+        let mut restore = Self { manifest, job, known, edges, dropped: Vec::new(), sent_more, other_senders };
+        restore.sent_more = restore.reads_from_others(|_| true);
+        restore.other_senders = restore.reads_from_others(Partitioning::is_pointwise);
         for vertex in &job.vertices {
             restore.check_vertex(vertex).map_err(|e| restore.place(e))?;
         }
@@ -133,12 +141,12 @@ impl<'a> Restore<'a> {
     pub fn task(&self, task: TaskId) -> Result<TaskRestore> {
         let vertex = self.job.vertices.get(task.vertex.0 as usize).filter(|v| task.index < v.parallelism);
         let vertex = vertex.ok_or_else(|| Error::internal(format!("there is no task {task:?} to restore")))?;
-        if self.had_finished(vertex, task.index) {
+        if self.had_finished(task.vertex, vertex, task.index) {
             return Ok(TaskRestore { finished: true, ..TaskRestore::default() });
         }
         Ok(TaskRestore {
             finished: false,
-            other_senders: self.has_other_senders(vertex),
+            other_senders: self.other_senders[task.vertex.0 as usize],
             members: vertex.chain.iter().map(|member| self.member(&member.node.uid, vertex, task.index)).collect(),
             runtime: self.runtime_parts(vertex),
             in_flight: self.in_flight(vertex, task.index),
@@ -237,9 +245,9 @@ impl<'a> Restore<'a> {
 
     /// At the old parallelism a task had finished if its predecessors of that index had; at another, if all had. One that
     /// is sent rows again has not.
-    fn had_finished(&self, vertex: &Vertex, index: u32) -> bool {
+    fn had_finished(&self, id: VertexId, vertex: &Vertex, index: u32) -> bool {
         let finished = |task: &TaskState| matches!(task, TaskState::Finished);
-        !self.may_be_sent_more(vertex)
+        !self.sent_more[id.0 as usize]
             && vertex.chain.iter().all(|member| match self.known.get(member.node.uid.as_str()) {
                 Some(old) if old.parallelism() == vertex.parallelism => {
                     old.tasks.get(index as usize).is_some_and(finished)
@@ -249,28 +257,24 @@ impl<'a> Restore<'a> {
             })
     }
 
-    /// Whether tasks of this vertex may read from others than before, over edges that count: an operator before it is new,
-    /// or has another parallelism and had not finished in all of its tasks.
-    fn reads_from_others(&self, vertex: &Vertex, counts: fn(&Partitioning) -> bool) -> bool {
-        let edges = vertex.inputs.iter().filter_map(|edge| self.job.edge(*edge)).filter(|e| counts(&e.partitioning));
-        edges.filter_map(|edge| self.job.vertex(edge.from)).any(|sender| {
-            let others = match self.known.get(sender.chain[0].node.uid.as_str()) {
-                None => true,
-                Some(old) => old.parallelism() != sender.parallelism && running(old).next().is_some(),
-            };
-            others || self.reads_from_others(sender, counts)
-        })
-    }
-
-    /// Whether a task had finished beside others that had not, and is now given rows of those.
-    fn may_be_sent_more(&self, vertex: &Vertex) -> bool {
-        self.reads_from_others(vertex, |_| true)
-    }
-
-    /// Whether the clock of an old task is none for the new one. What a task has heard from all of an edge's senders holds
-    /// however many there are; where it heard only some, it may now read from one that was behind them.
-    fn has_other_senders(&self, vertex: &Vertex) -> bool {
-        self.reads_from_others(vertex, Partitioning::is_pointwise)
+    /// By vertex, whether its tasks may read from others than before, over edges that count: an operator before it, over
+    /// any number of them, is new, or has another parallelism and had not finished in all of its tasks.
+    fn reads_from_others(&self, counts: fn(&Partitioning) -> bool) -> Vec<bool> {
+        let changed = |sender: &Vertex| match self.known.get(sender.chain[0].node.uid.as_str()) {
+            None => true,
+            Some(old) => old.parallelism() != sender.parallelism && running(old).next().is_some(),
+        };
+        let mut found = Vec::with_capacity(self.job.vertices.len());
+        // Senders come before their readers.
+        for vertex in &self.job.vertices {
+            let edges = vertex.inputs.iter().filter_map(|edge| self.job.edge(*edge));
+            let others = edges.filter(|edge| counts(&edge.partitioning)).any(|edge| {
+                let at = edge.from.0 as usize;
+                self.job.vertices.get(at).is_some_and(changed) || found.get(at).copied().unwrap_or(true)
+            });
+            found.push(others);
+        }
+        found
     }
 
     fn member(&self, uid: &str, vertex: &Vertex, index: u32) -> MemberSnapshot {
@@ -310,10 +314,11 @@ impl<'a> Restore<'a> {
             let old_id = (*self.edges.get(edge.0 as usize)?)?;
             let old = self.manifest.edges.get(old_id.0 as usize)?;
             let (sender, reader) = (self.known.get(old.from.as_str())?, self.known.get(old.to.as_str())?);
-            let new_sender = self.job.vertex(self.job.edge(*edge)?.from)?;
+            let new_from = self.job.edge(*edge)?.from;
+            let new_sender = self.job.vertex(new_from)?;
             let same_tasks = reader.parallelism() == vertex.parallelism
                 && sender.parallelism() == new_sender.parallelism
-                && !self.has_other_senders(new_sender);
+                && !self.other_senders[new_from.0 as usize];
             let mut channels = Vec::new();
             // What the reader held is older than what the sender could not send yet.
             let tasks = running(reader).chain(running(sender));

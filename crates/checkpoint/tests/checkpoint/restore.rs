@@ -97,6 +97,45 @@ fn chaining_may_differ() {
     assert_eq!(restore.dropped(), ["new"]);
 }
 
+/// What an old task has promised holds only where it heard of everybody, or its senders are the same as before.
+#[test]
+fn a_clock_holds_if_the_task_reads_from_the_same_as_before() {
+    use Partitioning::{Forward, Rebalance, Rescale};
+    // Parallelism of a → b → c, then of the new ones; how a → b and b → c are partitioned; for b and c, whether they may
+    // read from other tasks than before.
+    let cases = [
+        ([2, 2, 2], [2, 2, 2], [Rescale, Rescale], [false, false]),
+        ([2, 4, 4], [3, 4, 4], [Rescale, Forward], [true, true]),
+        ([2, 4, 4], [3, 4, 4], [Rescale, Rebalance], [true, false]),
+        ([2, 4, 4], [3, 4, 4], [Rebalance, Forward], [false, false]),
+        ([2, 4, 4], [2, 3, 4], [hash(), Rescale], [false, true]),
+    ];
+    for (old, new, hows, expected) in cases {
+        let job = |[a, b, c]: [u32; 3]| {
+            let [to_b, to_c] = hows.clone();
+            job(&[("a", a), ("b", b), ("c", c)], &[(0, 1, to_b), (1, 2, to_c)])
+        };
+        let manifest = manifest(&job(old), &[]);
+        let graph = job(new);
+        let restore = Restore::new(&manifest, &graph, true).unwrap();
+        let found = [1, 2].map(|vertex| restore.task(task(vertex, 0)).unwrap().other_senders);
+        assert_eq!(found, expected, "{old:?} to {new:?}, {hows:?}");
+    }
+}
+
+/// Thirty forks one after the other have a thousand million ways through them.
+#[test]
+fn many_ways_through_a_job_are_looked_at_once() {
+    let names: Vec<String> = (0..91).map(|n| format!("v{n}")).collect();
+    let vertices: Vec<_> = names.iter().map(|name| (name.as_str(), 2)).collect();
+    let fork = |n: u32| [(n, n + 1), (n, n + 2), (n + 1, n + 3), (n + 2, n + 3)];
+    let edges: Vec<_> =
+        (0..30).flat_map(|n| fork(3 * n)).map(|(from, to)| (from, to, Partitioning::Rescale)).collect();
+    let graph = job(&vertices, &edges);
+    let manifest = manifest(&graph, &[]);
+    assert!(!Restore::new(&manifest, &graph, true).unwrap().task(task(90, 1)).unwrap().other_senders);
+}
+
 #[test]
 fn refusals() {
     let old = count_job(2);
