@@ -118,6 +118,10 @@ class Errors(unittest.TestCase):
         for tasks in (0, -1, "2", 1.5):
             with self.subTest(tasks=tasks), self.assertRaisesRegex(ValueError, "expected a parallelism of at least 1, found"):
                 stream.set_parallelism(tasks)
+        for tasks in (0, -1, "2", 1.5):
+            for setter in (env.set_parallelism, env.set_max_parallelism):
+                with self.subTest(setter=setter, tasks=tasks), self.assertRaisesRegex(ValueError, "at least 1, found"):
+                    setter(tasks)
 
     def test_options(self):
         cases = [

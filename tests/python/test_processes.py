@@ -9,11 +9,14 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 from collections import Counter
 
 from flott.common import Types
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors import NumberSequenceSource
+
+from support import testing
 
 
 def environment(workers, parallelism):
@@ -166,6 +169,19 @@ class Checkpoints(unittest.TestCase):
     ROWS, BATCH = 30_000, 1_000
     LAST = Counter(x % 7 for x in range(1, ROWS + 1))
 
+    def setUp(self):
+        # Workers inherit it.
+        patch = unittest.mock.patch.dict(os.environ, {testing.VARIABLE: "1"})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_only_tests_have_the_source(self):
+        del os.environ[testing.VARIABLE]
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_source(PacedSource(1, 9), None, "Paced").print()
+        with self.assertRaisesRegex(ValueError, "paced"):
+            env.execute()
+
     def environment(self, workers, parallelism, directory, restarts):
         options = {"execution.checkpointing.interval": "1 ms", "execution.checkpointing.dir": directory}
         options["flott.batch.rows"] = self.BATCH
@@ -304,7 +320,7 @@ class Ends(unittest.TestCase):
             self.assertEqual(job.stdout.readline(), "running\n")
             job.send_signal(signal.SIGINT)
             waits = job.stderr.readline()
-            self.assertRegex(waits, r"^waiting for task .+/2 in worker \d+; Ctrl-C again ends it now\n$")
+            self.assertRegex(waits, r"^waiting for task .+/2 in worker \d+; a second Ctrl-C ends it now\n$")
             job.send_signal(signal.SIGINT)
             # To the end of both: each holds the pipe of the output.
             self.assertEqual(job.communicate(timeout=60), ("", ""))

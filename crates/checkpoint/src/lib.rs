@@ -26,4 +26,4 @@ pub use restore::{Ownership, RecoveredChannel, RecoveredEdge, Restore, RuntimePa
 pub use snapshot::{
     Committables, EdgeSnapshot, InFlight, Manifest, MemberSnapshot, TaskSnapshot, TaskState, VertexSnapshot,
 };
-pub use store::{CheckpointStore, InMemory, Latest, LocalDirectory, Location};
+pub use store::{CheckpointStore, InMemory, Latest, LocalDirectory, Location, store_of};

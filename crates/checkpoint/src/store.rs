@@ -10,8 +10,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flott_core::config::RECOVERY_PATH;
-use flott_core::{CheckpointId, CheckpointKind, Error, Result};
+use flott_core::config::{CHECKPOINT_DIR, RECOVERY_PATH, local_path_of};
+use flott_core::{CheckpointId, CheckpointKind, Config, Error, Result};
 
 use crate::{HEADER_BYTES, Header, Manifest};
 
@@ -64,6 +64,12 @@ pub trait CheckpointStore: Send {
 
     /// One manifest.
     fn read(&self, location: &Location) -> Result<Manifest>;
+}
+
+/// The store of a job with these options: the directory that they name, or memory where they name none.
+pub fn store_of(config: &Config) -> Result<Box<dyn CheckpointStore>> {
+    let path = local_path_of(config, &CHECKPOINT_DIR)?;
+    Ok(if path.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(path)) })
 }
 
 /// A header, or why it cannot be read.

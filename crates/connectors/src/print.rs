@@ -48,9 +48,13 @@ pub fn not_printed(sink: &str, error: &std::io::Error) -> Error {
 }
 
 /// Whether a job with these sinks failed only because nobody reads its output any more (`| head`), which ends a program
-/// quietly, like any other at a terminal. A job that has another sink has not done all it should.
+/// quietly, like any other at a terminal. A job that has another sink, or prints to standard error too, has not done all
+/// it should.
 pub fn nobody_reads<'a>(error: &Error, mut sinks: impl Iterator<Item = &'a Spec>) -> bool {
-    error.message() == CLOSED && sinks.all(|sink| error.place("sink") == Some(&sink.factory))
+    let to_standard_output =
+        |sink: &Spec| sink.factory != NAME || sink.read::<PrintConfig>().is_ok_and(|config| !config.standard_error);
+    error.message() == CLOSED
+        && sinks.all(|sink| error.place("sink") == Some(&sink.factory) && to_standard_output(sink))
 }
 
 struct Print(PrintConfig);

@@ -79,19 +79,23 @@ options! {
     HEARTBEAT_TIMEOUT: Millis = "heartbeat.timeout", "50 s", "a process that has given no sign of life for longer counts as dead";
 }
 
-/// The local path in `text`: a path, or a `file:` URI as Flink's options have them. The error names the file system that
+/// The local path in `text`: a path, or a `file:` URI as Flink's options have them, taken literally (`%20` is no space).
+/// The error names the file system that
 /// is asked for and not there.
 ///
 /// ```
 /// use flott_core::config::local_path;
 /// assert_eq!(local_path("file:///tmp/x"), Ok("/tmp/x"));
+/// assert_eq!(local_path("file://localhost/tmp/x"), Ok("/tmp/x"));
+/// assert_eq!(local_path("file:localhost/x"), Ok("localhost/x"));
 /// assert_eq!(local_path("tmp/x"), Ok("tmp/x"));
 /// assert_eq!(local_path("s3://bucket/x"), Err("s3"));
 /// ```
 pub fn local_path(text: &str) -> Result<&str, &str> {
-    let path = text.strip_prefix("file:").map_or(text, |rest| {
-        let rest = rest.strip_prefix("//").unwrap_or(rest);
-        rest.strip_prefix("localhost").unwrap_or(rest)
+    let path = text.strip_prefix("file:").map_or(text, |rest| match rest.strip_prefix("//") {
+        // The host may be named; what follows begins with a slash then.
+        Some(rest) => rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest),
+        None => rest,
     });
     path.split_once("://").map_or(Ok(path), |(scheme, _)| Err(scheme))
 }

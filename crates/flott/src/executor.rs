@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
+use flott_checkpoint::store_of;
 use flott_connectors::print::nobody_reads;
-use flott_core::config::{CHECKPOINT_DIR, local_path_of};
-use flott_core::{Clock, Config, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
+use flott_core::{Clock, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_datastream::{Executor, JobResult};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobMetrics, JobOptions};
-use flott_runtime::master::{JobEnd, Note};
+use flott_runtime::master::JobEnd;
 use flott_runtime::processes::{self, LiveWorkers};
 
 use crate::interrupt::{Interrupt, cancelled};
@@ -121,7 +120,7 @@ impl Executor for LocalExecutor {
         }
         worker::begin(self.workers)?;
         let job = graph.name.clone();
-        let store = checkpoint_store(&graph.config)?;
+        let store = store_of(&graph.config)?;
         let tasks = ExecutionGraph::of(JobGraph::of(&graph)?, self.workers.saturating_add(1));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let threads: Arc<dyn Threads> = Arc::new(SystemThreads);
@@ -138,7 +137,7 @@ impl Executor for LocalExecutor {
             from: None,
             resume: self.resume,
             allow_non_restored: false,
-            notes: Box::new(move |note| tell(note, &told)),
+            notes: Box::new(move |note| told.tell(note)),
         };
         let mut watched = None;
         let mut seen = JobMetrics::default();
@@ -210,20 +209,4 @@ fn result(job: String, clock: &dyn Clock, metrics: &JobMetrics) -> JobResult {
     result.runtime_ms = elapsed_ms(clock);
     result.counters = counters.into_iter().map(|((operator, counter), count)| (operator, counter, count)).collect();
     result
-}
-
-/// What people should know while the job goes on.
-fn tell(note: &Note, workers: &LiveWorkers) {
-    match note {
-        Note::Restarting(error, ms) => eprintln!("the job failed and starts again in {ms} ms: {error}"),
-        Note::Aborted(id, error) => eprintln!("checkpoint {id} was given up: {error}"),
-        Note::Refused(error) => eprintln!("{error}"),
-        Note::Waiting(tasks) => eprintln!("{}; Ctrl-C again ends it now", workers.waiting_for(tasks)),
-        Note::Completed(..) => {}
-    }
-}
-
-fn checkpoint_store(config: &Config) -> Result<Box<dyn CheckpointStore>> {
-    let path = local_path_of(config, &CHECKPOINT_DIR)?;
-    Ok(if path.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(path)) })
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flott_core::{Error, Result, SystemThreads, Threads};
 use flott_runtime::local::JobControl;
 use flott_runtime::processes::LiveWorkers;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGINT;
 
+use crate::report::complain;
 use crate::{report, worker};
 
 const CANCELLED: &str = "the job was cancelled";
@@ -23,7 +23,7 @@ pub fn is_cancelled(error: &Error) -> bool {
     error.message() == CANCELLED
 }
 
-/// Cancels jobs on SIGINT, SIGTERM and SIGHUP. Clones are one.
+/// Cancels jobs on SIGINT, SIGTERM and, where there is one (not on Windows), SIGHUP. Clones are one.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Mutex<State>>);
 
@@ -49,7 +49,7 @@ impl Interrupt {
     /// Hears the signals from now on; asked again, it gives the same. The first signal cancels the running jobs. Where
     /// no job runs, and on a second one, the process ends at once: its workers are killed, what is not committed stays
     /// hidden, and the exit code is that of the signal. A worker hears nothing: the process it works for tells it what
-    /// to do. A program that was started with SIGHUP ignored (`nohup`) goes on ignoring that.
+    /// to do. On Linux, a program that was started with SIGHUP ignored (`nohup`) goes on ignoring that.
     pub fn on_signals() -> Result<Self> {
         let mut of_process = OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(interrupt) = &*of_process {
@@ -58,16 +58,14 @@ impl Interrupt {
         let interrupt = Self::default();
         let heard = interrupt.clone();
         let is_worker = worker::seat()?.is_some();
-        let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_hangup_ignored());
-        let mut signals =
-            Signals::new(wanted).map_err(|e| Error::external(format!("cannot listen for Ctrl-C: {e}")).final_())?;
-        let body = move || {
-            for signal in signals.forever().filter(|_| !is_worker) {
+        let hear = move |signal| {
+            if !is_worker {
                 heard.hear(signal);
             }
         };
+        let body = signals(hear).map_err(|e| Error::external(format!("cannot listen for Ctrl-C: {e}")).final_())?;
         // Nobody waits for this thread: it ends with the process.
-        let _ = SystemThreads.spawn("flott-signals", Box::new(body))?;
+        let _ = SystemThreads.spawn("flott-signals", body)?;
         *of_process = Some(interrupt.clone());
         Ok(interrupt)
     }
@@ -80,11 +78,11 @@ impl Interrupt {
         match (result, interrupt) {
             (Ok(()), _) => ExitCode::SUCCESS,
             (Err(error), Ok(interrupt)) if is_cancelled(&error) => {
-                eprintln!("cancelled: what was not committed is gone");
+                complain("cancelled: what was not committed is gone");
                 ExitCode::from(interrupt.exit_code())
             }
             (Err(error), _) => {
-                eprintln!("{}", report(&error));
+                complain(&report(&error));
                 ExitCode::FAILURE
             }
         }
@@ -144,9 +142,72 @@ fn exit_code(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }
 
-/// Whether this process was started with SIGHUP ignored. Only Linux tells without unsafe code.
-fn is_hangup_ignored() -> bool {
+/// What a thread does that hears the signals, which are asked for here.
+#[cfg(unix)]
+fn signals(hear: impl FnMut(i32) + Send + 'static) -> std::io::Result<Box<dyn FnOnce() + Send>> {
+    use signal_hook::consts::{SIGHUP, SIGTERM};
+
+    let wanted = [SIGINT, SIGTERM].into_iter().chain(Some(SIGHUP).filter(|hangup| !is_ignored(*hangup)));
+    let mut signals = signal_hook::iterator::Signals::new(wanted)?;
+    Ok(Box::new(move || signals.forever().for_each(hear)))
+}
+
+/// Whether this process was started with a signal ignored. Only Linux tells without unsafe code.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    ignored.is_some_and(|ignored| ignored >> (SIGHUP - 1) & 1 == 1)
+    ignored.is_some_and(|ignored| ignored >> (signal - 1) & 1 == 1)
+}
+
+/// What a thread does that hears the signals, which are asked for here.
+#[cfg(not(unix))]
+fn signals(mut hear: impl FnMut(i32) + Send + 'static) -> std::io::Result<Box<dyn FnOnce() + Send>> {
+    /// How long a person waits for an answer to Ctrl-C, at most.
+    const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+
+    let raised = flags::Raised::new()?;
+    Ok(Box::new(move || {
+        loop {
+            raised.take().for_each(&mut hear);
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+    }))
+}
+
+/// Signals where nothing can wait for them: each raises a flag, to be looked at.
+#[cfg(any(not(unix), test))]
+mod flags {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    pub(super) struct Raised([(i32, Arc<AtomicBool>); 2]);
+
+    impl Raised {
+        pub(super) fn new() -> std::io::Result<Self> {
+            let flags = [SIGINT, SIGTERM].map(|signal| (signal, Arc::new(AtomicBool::new(false))));
+            for (signal, flag) in &flags {
+                signal_hook::flag::register(*signal, Arc::clone(flag))?;
+            }
+            Ok(Self(flags))
+        }
+
+        /// Those that have come since the last look.
+        pub(super) fn take(&self) -> impl Iterator<Item = i32> {
+            self.0.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst)).map(|(signal, _)| *signal)
+        }
+    }
+
+    #[test]
+    fn a_signal_is_found_once() {
+        let raised = Raised::new().unwrap();
+        assert_eq!(raised.take().next(), None);
+        for signal in [SIGTERM, SIGINT, SIGTERM] {
+            signal_hook::low_level::raise(signal).unwrap();
+            assert_eq!(raised.take().collect::<Vec<_>>(), [signal]);
+        }
+        assert_eq!(raised.take().next(), None);
+    }
 }

@@ -40,3 +40,8 @@ pub fn say(text: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Writes a line to standard error. One that is closed is no reason to end otherwise than without it.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -19,6 +19,7 @@ use flott_core::{Config, Error, Registry, Result, SystemClock, SystemThreads};
 use flott_runtime::processes::{LiveWorkers, ProcessLimits, Processes, SEAT_VARIABLE, Seat, run_worker};
 
 use crate::report;
+use crate::report::complain;
 
 /// The worker that this process is; `None` where it is none. A program that does more before `execute` than to build
 /// its graph (empties a folder, asks a question) asks this first.
@@ -34,7 +35,7 @@ pub(crate) fn serve(seat: &Seat, registry: Registry) -> ! {
     match run_worker(seat, registry, Arc::new(SystemClock::default()), Arc::new(SystemThreads)) {
         Ok(()) => process::exit(0),
         Err(error) => {
-            eprintln!("{}", report(&error));
+            complain(&report(&error));
             process::exit(1)
         }
     }

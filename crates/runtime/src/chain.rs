@@ -12,6 +12,7 @@ use flott_core::{
     RequestFuture, Result, SinkWriter, Timestamp, Wait,
 };
 
+use crate::catching::regardless;
 use crate::requests::{Due, Ledger};
 use crate::result_partition::ResultPartition;
 use crate::watermarks::WatermarkGenerator;
@@ -110,7 +111,9 @@ impl ChainNode {
     }
 
     fn in_call(&self) -> bool {
-        self.again || self.firing.is_some() || self.firing_processing || (self.ending && !self.ended)
+        // A node at its end that waits for answers is in none: a timer may be what they wait for.
+        let ending = self.ending && !self.ended && self.ledger.is_empty();
+        self.again || self.firing.is_some() || self.firing_processing || ending
     }
 }
 
@@ -556,7 +559,7 @@ impl OperatorChain {
     pub fn abandon(&mut self) {
         for node in &mut self.nodes {
             if let NodeKind::Sink(writer) = &mut node.kind {
-                writer.abandon();
+                regardless(|| writer.abandon());
             }
         }
     }

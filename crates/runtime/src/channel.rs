@@ -31,13 +31,20 @@ struct QueueState {
     give_back: Option<Box<dyn Fn(u32) + Send>>,
 }
 
-/// Whether an event says nothing any more once the next one is known; a watermark ends idleness.
-fn is_outdated(last: &StreamElement, next: &StreamElement) -> bool {
-    match (last, next) {
-        (StreamElement::Watermark(old), StreamElement::Watermark(new)) => old <= new,
-        (StreamElement::Idle(_), StreamElement::Watermark(_) | StreamElement::Idle(_)) => true,
-        _ => false,
+/// Adds an element behind those that wait. Events need no credit, so of a run of them, without rows, a barrier or the
+/// end in between, only what the reader needs stays: one watermark and whether the sender has gone quiet after it.
+pub(crate) fn append(waiting: &mut VecDeque<StreamElement>, next: StreamElement) {
+    use StreamElement::{Idle, Watermark};
+    while let Some(last) = waiting.back() {
+        match (last, &next) {
+            // Nothing new; a watermark ends idleness by itself.
+            (Watermark(old), Watermark(new)) if old > new => return,
+            (Watermark(_), Idle(false)) => return,
+            (Watermark(_), Watermark(_)) | (Idle(_), Watermark(_) | Idle(_)) => waiting.pop_back(),
+            _ => break,
+        };
     }
+    waiting.push_back(next);
 }
 
 impl ChannelQueue {
@@ -74,11 +81,7 @@ impl ChannelQueue {
     /// Adds an element; the sender has made sure of credit.
     pub fn push(&self, element: StreamElement) {
         let mut state = self.lock();
-        // Events need no credit: a reader that stands still is told only the last of those without rows between them.
-        while state.elements.back().is_some_and(|last| is_outdated(last, &element)) {
-            state.elements.pop_back();
-            self.length.fetch_sub(1, Ordering::Release);
-        }
+        let is_barrier = matches!(element, StreamElement::Barrier(_));
         match element {
             StreamElement::Batch(_) => {
                 debug_assert!(state.credit > 0 || state.give_back.is_some(), "a batch without credit on {:?}", self.id);
@@ -89,11 +92,11 @@ impl ChannelQueue {
             }
             _ => {}
         }
-        state.elements.push_back(element);
-        let was = self.length.fetch_add(1, Ordering::Release);
+        let was_empty = state.elements.is_empty();
+        append(&mut state.elements, element);
+        self.length.store(state.elements.len(), Ordering::Release);
         // A receiver that left elements behind knows of them; only a barrier may be looked for out of turn.
-        let barrier = matches!(state.elements.back(), Some(StreamElement::Barrier(_)));
-        if (was == 0 || barrier)
+        if (was_empty || is_barrier)
             && let Some(waker) = &state.receiver
         {
             waker.wake_by_ref();

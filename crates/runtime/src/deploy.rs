@@ -15,6 +15,7 @@ use flott_plan::{
     ChainTarget, ChannelId, EdgeId, ExecutionGraph, HostId, NodeKind as PlanKind, Partitioning, TaskId, Vertex,
 };
 
+use crate::catching::catching;
 use crate::chain::{ChainNode, NodeKind, OperatorChain, Target};
 use crate::channel::{ChannelQueue, ChannelSender};
 use crate::codec;
@@ -23,7 +24,7 @@ use crate::input_gate::InputGate;
 use crate::result_partition::{ChannelSelector, ResultPartition};
 use crate::snapshot::{Place, RestoredRuntime, WRITER, restored_splits};
 use crate::source_input::SourceInput;
-use crate::task::{TaskInput, catching};
+use crate::task::TaskInput;
 use crate::watermarks::{WatermarkGenerator, WatermarkState};
 
 /// Channels to other processes.

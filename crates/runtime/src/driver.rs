@@ -15,9 +15,9 @@ use flott_core::{
 };
 use flott_plan::{ExecutionGraph, NodeKind, TaskId};
 
+use crate::catching::catching;
 use crate::mailbox::TaskCommand;
 use crate::master::{Attempt, JobEnd, Master, MasterAction, MasterEvent, Note};
-use crate::task::catching;
 
 /// Whoever runs the tasks of a job: this process, several processes, the simulator.
 pub trait Hosts {
@@ -154,7 +154,7 @@ impl<H: Hosts> Driver<H> {
         self.queue.push_back(event);
         while let Some(event) = self.queue.pop_front() {
             for action in self.master.handle(event, self.clock.now()) {
-                // Enumerators and committers may be the user's too.
+                // Enumerators, committers and stores may be the user's too.
                 let carried = catching(|| {
                     self.carry_out(action);
                     Ok(())
@@ -193,7 +193,7 @@ impl<H: Hosts> Driver<H> {
                 }
             }
             MasterAction::Store(manifest) => {
-                let stored = self.store.write(&manifest).map(|_| self.recovery.stored(&manifest));
+                let stored = catching(|| self.store.write(&manifest)).map(|_| self.recovery.stored(&manifest));
                 self.queue.push_back(MasterEvent::Stored(manifest.checkpoint, stored));
             }
             MasterAction::Commit(checkpoint, committables) => {
@@ -201,10 +201,16 @@ impl<H: Hosts> Driver<H> {
                 self.queue.push_back(MasterEvent::Committed(checkpoint, committed));
             }
             MasterAction::FindLatest => {
-                let newest = self.store.latest().and_then(|latest| self.recovery.newest(latest));
+                let newest = catching(|| self.store.latest()).and_then(|latest| self.recovery.newest(latest));
                 self.queue.push_back(MasterEvent::Latest(newest));
             }
-            MasterAction::Note(note) => (self.notes)(&note),
+            MasterAction::Note(note) => {
+                // Whoever cannot be told is no reason for a job to fail.
+                let _ = catching(|| {
+                    (self.notes)(&note);
+                    Ok(())
+                });
+            }
             MasterAction::Done(result) => self.done = Some(result),
         }
     }

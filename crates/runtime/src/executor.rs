@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use flott_core::{Clock, Joined, Result, Threads, Timestamp};
 
+use crate::catching::regardless;
 use crate::task::{Step, Task};
 
 /// Steps of a task before others get their turn.
@@ -176,7 +177,8 @@ impl Pool {
             std::mem::take(&mut work.tasks)
         };
         for cell in tasks.into_values() {
-            cell.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let task = cell.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            regardless(|| drop(task));
         }
     }
 
@@ -195,7 +197,8 @@ impl Pool {
             }
             match step {
                 Step::Finished => {
-                    *slot = None;
+                    let task = slot.take();
+                    regardless(|| drop(task));
                     cell.state.store(OVER, Ordering::Release);
                     let mut work = self.lock();
                     work.tasks.remove(&cell.number);

@@ -10,6 +10,7 @@
 //!
 //! It knows no operator, connector, language or state backend by name: the registry hands it factories.
 
+mod catching;
 pub mod chain;
 pub mod channel;
 pub mod codec;

@@ -14,13 +14,14 @@ use flott_core::{
 use flott_plan::{ExecutionGraph, HostId, TaskId};
 use futures::{FutureExt, StreamExt};
 
+use crate::catching::panicked;
 use crate::deploy::{Deployment, NoRemote, RemoteChannels, TaskParts};
 use crate::driver::{Driver, Hosts, JobStart};
 use crate::environment::{Environment, Limits, RequestRunner};
 use crate::executor::Executor;
 use crate::mailbox::{Mail, Mailbox, TaskCommand};
 use crate::master::{Attempt, JobEnd, MasterEvent, Note};
-use crate::task::{Task, TaskEvent, TaskInput, panicked};
+use crate::task::{Task, TaskEvent, TaskInput};
 
 /// What a job is run with.
 pub struct JobOptions {
@@ -162,8 +163,18 @@ impl LocalHosts {
             OperatorMetrics { task, info, metrics }
         });
         self.metrics.set(self.host, metrics.collect());
-        let spawned = tasks.into_iter().try_for_each(|parts| self.spawn(attempt, parts));
-        spawned.inspect_err(|_| self.mailboxes.keys().for_each(|&task| self.tell(task, TaskCommand::Cancel)))
+        // Where a thread cannot be had, tasks before run already: the attempt has begun, and fails.
+        let mut begun = true;
+        for parts in tasks {
+            let task = parts.id;
+            if !begun {
+                (self.report)(attempt, TaskEvent::Cancelled(task));
+            } else if let Err(error) = self.spawn(attempt, parts) {
+                begun = false;
+                (self.report)(attempt, TaskEvent::Failed(task, error));
+            }
+        }
+        Ok(())
     }
 
     /// Starts a task; one that may block gets a thread of its own.

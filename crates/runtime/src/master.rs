@@ -3,6 +3,7 @@
 //! carries its actions out, in threads as in the simulator.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use flott_checkpoint::{Action, Committables, Coordinator, Decision, Event, Manifest, RestartStrategy};
@@ -79,11 +80,39 @@ pub enum Note {
     Restarting(Error, u64),
     /// Something asked for cannot be done.
     Refused(Error),
-    /// The job is cancelled, and these tasks have not ended for a while: their names, and where they run.
+    /// The tasks are cancelled, since the job ends or starts again, and these have not ended for a while: their names, and
+    /// where they run.
     Waiting(Vec<(String, HostId)>),
 }
 
-/// A cancelled job says after so long what it waits for.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed(id, _, ms) => write!(f, "checkpoint {id} is complete after {ms} ms"),
+            Self::Aborted(id, error) => write!(f, "checkpoint {id} was given up: {error}"),
+            Self::Restarting(error, ms) => write!(f, "the job has failed and starts again in {ms} ms: {error}"),
+            Self::Refused(error) => write!(f, "{error}"),
+            Self::Waiting(tasks) => f.write_str(&waiting_for(tasks, |_| None)),
+        }
+    }
+}
+
+/// What a job waits for, in words; `pid`: the process of a host, where that is a worker.
+pub(crate) fn waiting_for(tasks: &[(String, HostId)], pid: impl Fn(HostId) -> Option<u32>) -> String {
+    const SHOWN: usize = 3;
+    let place = |(task, host): &(String, HostId)| match pid(*host) {
+        Some(pid) => format!("{task} in worker {pid}"),
+        None => task.clone(),
+    };
+    let shown: Vec<_> = tasks.iter().take(SHOWN).map(place).collect();
+    let more = match tasks.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("waiting for task {}{more}", shown.join(", "))
+}
+
+/// A job whose tasks are cancelled says after so long what it waits for.
 const PATIENCE_MS: i64 = 1_000;
 
 /// How a job ended without an error.
@@ -127,7 +156,7 @@ pub struct Master {
     attempt: Attempt,
     live: BTreeSet<TaskId>,
     from: Option<CheckpointId>,
-    /// When a job that is cancelled says what it waits for.
+    /// When a job whose tasks are cancelled says what it waits for.
     tell_at: Option<Timestamp>,
 }
 
@@ -151,7 +180,7 @@ impl Master {
         match self.phase {
             Phase::Waiting(at) => Some(at),
             Phase::Running => self.coordinator.next_wake(),
-            Phase::Ending(Ending::Cancelled) => self.tell_at,
+            Phase::Ending(_) => self.tell_at,
             _ => None,
         }
     }
@@ -198,10 +227,7 @@ impl Master {
             MasterEvent::Trigger(kind) => self.coordinate(Event::TriggerRequested { kind }, now, &mut out),
             MasterEvent::Cancel => match self.phase {
                 Phase::Waiting(_) | Phase::Restoring => self.done(Ok(JobEnd::Cancelled), &mut out),
-                _ => {
-                    self.tell_at.get_or_insert(now.saturating_add(PATIENCE_MS));
-                    self.end(Ending::Cancelled, now, &mut out);
-                }
+                _ => self.end(Ending::Cancelled, now, &mut out),
             },
             MasterEvent::Tick => match self.phase {
                 Phase::Waiting(at) if now >= at => {
@@ -209,7 +235,7 @@ impl Master {
                     out.push(MasterAction::FindLatest);
                 }
                 Phase::Running => self.coordinate(Event::Tick, now, &mut out),
-                Phase::Ending(Ending::Cancelled) if self.tell_at.take_if(|at| *at <= now).is_some() => {
+                Phase::Ending(_) if self.tell_at.take_if(|at| *at <= now).is_some() => {
                     out.push(MasterAction::Note(Note::Waiting(self.still_here())));
                 }
                 _ => {}
@@ -260,12 +286,14 @@ impl Master {
         match self.phase {
             Phase::Starting | Phase::Running => {
                 self.phase = Phase::Ending(ending);
+                self.tell_at = Some(now.saturating_add(PATIENCE_MS));
                 self.coordinate(Event::JobFailed, now, out);
                 out.extend(self.live.iter().map(|&task| MasterAction::Command(task, TaskCommand::Cancel)));
             }
             // A failed job that its user cancels does not start again.
             Phase::Ending(Ending::Failed(_)) if matches!(ending, Ending::Cancelled) => {
                 self.phase = Phase::Ending(ending);
+                self.tell_at.get_or_insert(now.saturating_add(PATIENCE_MS));
             }
             _ => {}
         }

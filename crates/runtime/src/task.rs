@@ -16,6 +16,7 @@ use flott_core::{
 };
 use flott_plan::{ChannelId, TaskId};
 
+use crate::catching::catching;
 use crate::chain::{Item, OperatorChain, Ran};
 use crate::codec;
 use crate::environment::Environment;
@@ -381,6 +382,11 @@ impl Task {
 
     /// Brings the chain to rest, flushing one node after the other, then makes the cut.
     fn go_on_flushing(&mut self, barrier: CheckpointBarrier, next: usize) -> Result<Option<Step>> {
+        // Rows that have to be taken first wait for answers, which may wait for a timer (one that gives up, or that
+        // sends what was collected).
+        if self.chain.holds_bound_rows() {
+            self.chain.wake_timers(self.looked);
+        }
         if self.chain.run_to_rest(&self.waker, &*self.env.clock)? == Ran::Work {
             return Ok(None);
         }
@@ -555,17 +561,6 @@ impl Task {
             self.env.requests.start(future, done);
         }
     }
-}
-
-/// Calls functions of the user's: a panic in one is an error of the job, not the end of the thread.
-pub(crate) fn catching<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-/// What a panic that was caught is for people.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::user(format!("a function of the job panicked: {}", text.unwrap_or("without a message")))
 }
 
 fn in_flight(channel: ChannelId, elements: &[StreamElement]) -> Result<InFlight> {

@@ -9,7 +9,6 @@ use flott_core::Spec;
 use serde_json::{Value, json};
 use sqlparser::tokenizer::Span;
 
-use crate::catalog::Table;
 use crate::create_table::TableOption;
 use crate::script::{Fault, Result, did_you_mean};
 
@@ -140,12 +139,12 @@ impl Connector {
         Ok(connector)
     }
 
-    /// The source of a table and the columns it gives, in the table's numbers: at least those in `wanted`.
-    pub(crate) fn source(&self, table: &Table, _wanted: &[usize]) -> Result<(Spec, Vec<usize>)> {
-        let all = (0..table.columns.len()).collect();
+    /// The source of a table of this schema and the columns it gives, in the table's numbers: at least those in
+    /// `wanted`.
+    pub(crate) fn source(&self, table: &str, schema: &Schema, _wanted: &[usize]) -> Result<(Spec, Vec<usize>)> {
+        let all = (0..schema.fields().len()).collect();
         match self {
             Self::Filesystem { path, csv } => {
-                let schema: &Schema = &table.schema();
                 let format = json!({ "csv": { "schema": schema, "options": csv } });
                 Ok((spec("files", &json!({ "path": path, "format": format }))?, all))
             }
@@ -153,14 +152,14 @@ impl Connector {
                 Ok((spec("collection", &json!({ "rows": rows, "splits": splits }))?, all))
             }
             Self::Print { .. } | Self::Blackhole => Err(Fault::new(
-                format!("the table '{}' can only be written to: its connector is {}", table.name, self.name()),
+                format!("the table '{table}' can only be written to: its connector is {}", self.name()),
                 Span::empty(),
             )),
         }
     }
 
     /// The sink of a table.
-    pub(crate) fn sink(&self, table: &Table) -> Result<Spec> {
+    pub(crate) fn sink(&self, table: &str) -> Result<Spec> {
         match self {
             Self::Filesystem { path, csv } => spec("files", &json!({ "path": path, "format": { "csv": csv } })),
             Self::Print { identifier, standard_error } => {
@@ -168,7 +167,7 @@ impl Connector {
             }
             Self::Blackhole => spec("blackhole", &()),
             Self::Collection { .. } => {
-                let text = format!("the table '{}' can only be read: its connector is {}", table.name, self.name());
+                let text = format!("the table '{table}' can only be read: its connector is {}", self.name());
                 Err(Fault::new(text, Span::empty()))
             }
         }

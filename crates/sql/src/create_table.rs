@@ -5,9 +5,9 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Span, Token};
 
+use crate::dialect::parse_word;
 use crate::interval::interval_millis;
 use crate::script::{Fault, Result};
-use crate::statements::parse_word;
 use crate::types::FlinkType;
 
 /// What was written.

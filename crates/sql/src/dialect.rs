@@ -6,7 +6,7 @@ use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Identifiers in backticks and case-sensitive, strings in single quotes, `TABLE t` as an argument.
 #[derive(Debug)]
@@ -75,4 +75,18 @@ fn parse_table_argument(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     let name = parser.parse_object_name(false)?;
     let parts: Vec<_> = name.0.into_iter().filter_map(|part| part.as_ident().cloned()).collect();
     Ok(Expr::Prefixed { prefix, value: Box::new(Expr::CompoundIdentifier(parts)) })
+}
+
+/// Whether a token is this word, whatever the case; for words that are no keywords of sqlparser.
+pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+/// Takes the next word if it is this one ([`is_word`]).
+pub(crate) fn parse_word(parser: &mut Parser<'_>, word: &str) -> bool {
+    let found = is_word(parser.peek_token_ref(), word);
+    if found {
+        parser.advance_token();
+    }
+    found
 }

@@ -9,7 +9,8 @@ use sqlparser::ast::{Ident, ObjectName, Query, Spanned};
 use sqlparser::tokenizer::Span;
 
 use crate::catalog::Catalog;
-use crate::lower::{Content, Flow, Lowering, schema};
+use crate::flow::{Content, Flow};
+use crate::lower::{Lowering, schema};
 use crate::planner::plan;
 use crate::script::{self, Fault, Script, did_you_mean};
 use crate::statements::{Statement, split, table_name};

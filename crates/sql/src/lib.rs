@@ -3,8 +3,8 @@
 //! A statement's way: `statements` (splitter, parser on sqlparser with `dialect`; `create_table`) → `prepare`
 //! (what flott cannot run is refused where it stands; legacy windows; Flink's literals) → `planner` (DataFusion's
 //! analysis and a few optimiser rules over the `catalog`'s tables, with `functions` and `window`) → `lower`
-//! (nodes of a [`flott_plan::StreamGraph`]; `connectors` make sources and sinks). [`SqlEnvironment`] is the way in.
-//! `script` turns what is wrong into an error with line, column and caret.
+//! (`flow`s of rows between nodes of a [`flott_plan::StreamGraph`]; `connectors` make sources and sinks).
+//! [`SqlEnvironment`] is the way in. `script` turns what is wrong into an error with line, column and caret.
 #![deny(missing_docs)]
 
 mod catalog;
@@ -13,6 +13,7 @@ mod create_table;
 mod dialect;
 mod environment;
 mod explain;
+mod flow;
 mod functions;
 mod interval;
 mod lower;

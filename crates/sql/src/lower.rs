@@ -1,11 +1,12 @@
 //! From an optimised logical plan to the nodes of a stream graph.
 //!
-//! Filters and projections are gathered in a [`Flow`] and become one calc where something needs real columns: an
-//! exchange, a sink. A window costs nothing until then: an aggregate takes it as its own, anyone else gets columns.
+//! Filters and projections are gathered in a [`Flow`] (`flow.rs`) and become one calc where something needs real
+//! columns: an exchange, a sink. A window costs nothing until then: an aggregate takes it as its own, anyone else gets
+//! columns.
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_expr::{self as df, LogicalPlan};
 use flott_core::{Config, InputId, OutputId, Spec, WatermarkStrategy};
 use flott_operators::calc::{self, CalcConfig};
@@ -15,7 +16,8 @@ use sqlparser::tokenizer::Span;
 
 use crate::catalog::{Catalog, Table};
 use crate::explain;
-use crate::lower_expr::{binary, cast_to, lower_expr};
+use crate::flow::{Content, Flow, Window, binary, cast_to};
+use crate::lower_expr::lower_expr;
 use crate::script::{Fault, Result};
 use crate::window::Tumble;
 
@@ -31,86 +33,6 @@ pub(crate) struct Lowering<'a> {
 pub(crate) struct Does {
     pub(crate) short: String,
     pub(crate) text: String,
-}
-
-/// What a column of a flow is made of.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Content {
-    /// Of the node's columns.
-    Expr(Expr),
-    /// Likewise, and its value is the event time of the row.
-    Rowtime(Expr),
-    /// The start of the flow's window.
-    WindowStart,
-    /// Its end, exclusive.
-    WindowEnd,
-    /// Its last millisecond: the event time of what is computed from the window.
-    WindowTime,
-}
-
-/// A tumbling window over the event time of the rows.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Window {
-    pub(crate) size_ms: i64,
-    pub(crate) offset_ms: i64,
-    /// The event time, a timestamp.
-    time: Expr,
-}
-
-/// Rows on their way: those of a node for which a condition holds, and columns made of the node's.
-#[derive(Clone, Debug)]
-pub(crate) struct Flow {
-    pub(crate) node: NodeId,
-    pub(crate) filter: Option<Expr>,
-    pub(crate) columns: Vec<(Content, Field)>,
-    pub(crate) window: Option<Window>,
-}
-
-impl Flow {
-    /// The expression a column is, with windows computed from the event time.
-    pub(crate) fn expr(&self, column: usize) -> Result<Expr> {
-        let Some((content, _)) = self.columns.get(column) else {
-            return Err(Fault::internal(format!("column {column} of a flow of {}", self.columns.len())));
-        };
-        match (content, &self.window) {
-            (Content::Expr(e) | Content::Rowtime(e), _) => Ok(e.clone()),
-            (Content::WindowStart, Some(window)) => Ok(window.start()),
-            (Content::WindowEnd, Some(window)) => Ok(shift(window.start(), window.size_ms)),
-            (Content::WindowTime, Some(window)) => {
-                Ok(zoned(shift(window.start(), window.size_ms - 1), self.columns[column].1.data_type()))
-            }
-            (_, None) => Err(Fault::internal("a window column without window")),
-        }
-    }
-}
-
-const MILLIS: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
-
-impl Window {
-    /// The start of the window of a row: `t - floor_mod(t - offset, size)`, right before the epoch too.
-    fn start(&self) -> Expr {
-        let number = |n| Expr::Literal(Scalar::int64(n));
-        let time = cast_to(cast_to(self.time.clone(), &MILLIS), &DataType::Int64);
-        let from_offset = match self.offset_ms {
-            0 => time.clone(),
-            offset => binary(BinaryOp::Minus, time.clone(), number(offset)),
-        };
-        let remainder = binary(BinaryOp::Modulo, from_offset, number(self.size_ms));
-        let positive = binary(BinaryOp::Plus, remainder, number(self.size_ms));
-        let into_window = binary(BinaryOp::Modulo, positive, number(self.size_ms));
-        cast_to(binary(BinaryOp::Minus, time, into_window), &MILLIS)
-    }
-}
-
-/// A timestamp of milliseconds, moved.
-pub(crate) fn shift(time: Expr, ms: i64) -> Expr {
-    let number = cast_to(time, &DataType::Int64);
-    cast_to(binary(BinaryOp::Plus, number, Expr::Literal(Scalar::int64(ms))), &MILLIS)
-}
-
-/// A timestamp of milliseconds as this type, which may be of a time zone.
-pub(crate) fn zoned(time: Expr, data_type: &DataType) -> Expr {
-    if *data_type == MILLIS { time } else { cast_to(time, data_type) }
 }
 
 impl<'a> Lowering<'a> {
@@ -163,7 +85,7 @@ impl<'a> Lowering<'a> {
         if read.is_empty() {
             read.push(0);
         }
-        let (spec, given) = table.connector.source(&table, &read)?;
+        let (spec, given) = table.connector.source(&table.name, &table.schema(), &read)?;
         let schema = Arc::new(table.schema().project(&given).map_err(|e| Fault::internal(e.to_string()))?);
         let position = |column: usize| given.iter().position(|&c| c == column);
         let watermarks = table.watermark.map(|w| WatermarkStrategy {
@@ -253,12 +175,12 @@ impl<'a> Lowering<'a> {
         }
         let mut project = Vec::with_capacity(columns.len());
         for (name, expr, data_type) in columns {
-            let gives = return_field(&name, &expr, &input).map_err(of_operators)?;
+            let gives = return_field(&name, &expr, &input).map_err(Fault::of_operators)?;
             let expr = if *gives.data_type() == data_type { expr } else { cast_to(expr, &data_type) };
             project.push((name, expr));
         }
         let config = CalcConfig { filter, project: Some(project) };
-        let output = config.output(&input).map_err(of_operators)?;
+        let output = config.output(&input).map_err(Fault::of_operators)?;
         let does = Does { short: "Calc".to_owned(), text: explain::calc_text(&config, &input) };
         let kind = NodeKind::Operator(spec(calc::NAME, &config)?);
         let uid = format!("calc:{}", self.node(from).uid);
@@ -335,7 +257,7 @@ impl<'a> Lowering<'a> {
             out.push((column.name.clone(), flow.expr(source)?, expected));
         }
         let from = self.calc(flow.node, flow.filter.clone(), out)?;
-        let sink_spec = sink.connector.sink(sink).map_err(|fault| fault.or_at(span))?;
+        let sink_spec = sink.connector.sink(&sink.name).map_err(|fault| fault.or_at(span))?;
         self.sink(from, &sink.name, sink_spec);
         Ok(())
     }
@@ -366,16 +288,7 @@ fn forward(from: NodeId) -> Edge {
 }
 
 pub(crate) fn spec(name: &str, config: &impl serde::Serialize) -> Result<Spec> {
-    Spec::new(name, config).map_err(of_operators)
-}
-
-/// What the operators refuse, the planner should have refused with a place.
-#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
-pub(crate) fn of_operators(error: flott_core::Error) -> Fault {
-    match error.domain() {
-        flott_core::ErrorDomain::Internal => Fault::internal(error.message()),
-        _ => Fault::new(error.to_string(), Span::empty()),
-    }
+    Spec::new(name, config).map_err(Fault::of_operators)
 }
 
 /// A schema of these fields.

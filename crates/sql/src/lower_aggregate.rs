@@ -10,8 +10,9 @@ use flott_plan::{NodeKind, Partitioning};
 use sqlparser::tokenizer::Span;
 
 use crate::explain;
+use crate::flow::{Content, Flow, Window, shift, zoned};
 use crate::functions::{is_never_null, span_of};
-use crate::lower::{Content, Does, Flow, Lowering, Window, edge, of_operators, shift, spec, unaliased, zoned};
+use crate::lower::{Does, Lowering, edge, spec, unaliased};
 use crate::lower_expr::lower_expr;
 use crate::script::{Fault, Result};
 
@@ -113,7 +114,8 @@ impl Lowering<'_> {
             let (before, name) = (&names[..at], &names[at]);
             names[at] = unique(name, |n| before.iter().chain(&key_names).any(|taken| taken == n));
         }
-        let output = config.output(names.iter().map(String::as_str), &schema, &key_columns).map_err(of_operators)?;
+        let output =
+            config.output(names.iter().map(String::as_str), &schema, &key_columns).map_err(Fault::of_operators)?;
         let shown_keys = if global { &[][..] } else { &key_names };
         let text = explain::window_aggregate_text(&config, shown_keys, &schema);
         let does = Does { short: "WindowAggregate".to_owned(), text };
@@ -184,7 +186,7 @@ impl Lowering<'_> {
             value = Expr::Case { operand: None, branches: vec![(condition, value)], otherwise: None };
         }
         let schema = &self.node(flow.node).output;
-        let field = return_field("argument", &value, schema).map_err(of_operators)?;
+        let field = return_field("argument", &value, schema).map_err(Fault::of_operators)?;
         let text = sql_text(&value, schema);
         let column = Some(inputs.position(&text, value, field.data_type().clone()));
         Ok((format!("{name}({text})"), Call { function, column }))

@@ -5,8 +5,8 @@ use datafusion_common::DFSchema;
 use datafusion_expr::{self as df, ExprSchemable, Operator};
 use flott_operators::expr::{BinaryOp, Expr, Scalar};
 
+use crate::flow::{Flow, binary, cast_to};
 use crate::functions::span_of;
-use crate::lower::{Flow, of_operators};
 use crate::narrowing::NARROW;
 use crate::script::{Fault, Result};
 
@@ -22,7 +22,7 @@ pub(crate) fn lower_expr(expr: &df::Expr, input: &DFSchema, flow: &Flow) -> Resu
     match expr {
         df::Expr::Alias(alias) => inner(&alias.expr),
         df::Expr::Column(column) => flow.expr(input.index_of_column(column)?),
-        df::Expr::Literal(value, _) => Ok(Expr::Literal(Scalar::from_datafusion(value).map_err(of_operators)?)),
+        df::Expr::Literal(value, _) => Ok(Expr::Literal(Scalar::from_datafusion(value).map_err(Fault::of_operators)?)),
         df::Expr::BinaryExpr(e) => Ok(binary(operator(e.op, expr)?, inner(&e.left)?, inner(&e.right)?)),
         df::Expr::Not(e) => Ok(Expr::Not(boxed(e)?)),
         df::Expr::Negative(e) => Ok(Expr::Negate(boxed(e)?)),
@@ -122,12 +122,4 @@ fn operator(op: Operator, expr: &df::Expr) -> Result<BinaryOp> {
         Operator::StringConcat => BinaryOp::Concat,
         other => return Err(Fault::unsupported(format!("the operator {other}"), span_of(expr))),
     })
-}
-
-pub(crate) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    Expr::Binary(op, Box::new(left), Box::new(right))
-}
-
-pub(crate) fn cast_to(expr: Expr, data_type: &DataType) -> Expr {
-    Expr::Cast(Box::new(expr), data_type.clone())
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use arrow_schema::DataType;
 use datafusion_common::{Column, DataFusionError, SchemaError};
-use flott_core::{Error, type_name};
+use flott_core::{Error, ErrorDomain, type_name};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span};
 
@@ -35,6 +35,15 @@ impl Fault {
     /// The planner is at fault.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self { internal: true, ..Self::new(message, Span::empty()) }
+    }
+
+    /// What the operators refuse, the planner should have refused with a place.
+    #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+    pub(crate) fn of_operators(error: Error) -> Self {
+        match error.domain() {
+            ErrorDomain::Internal => Self::internal(error.message()),
+            _ => Self::new(error.to_string(), Span::empty()),
+        }
     }
 
     /// Flink knows `what`, flott does not yet.

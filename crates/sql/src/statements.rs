@@ -7,7 +7,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use crate::create_table::CreateTable;
-use crate::dialect::FlinkDialect;
+use crate::dialect::{FlinkDialect, is_word, parse_word};
 use crate::script::{Fault, Result, Script, did_you_mean};
 
 /// A statement of a script.
@@ -148,19 +148,6 @@ fn parse_statement(parser: &mut Parser<'_>) -> Result<Statement> {
             Err(Fault::new(format!("expected a statement, found {token}{hint}"), token.span))
         }
     }
-}
-
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
-}
-
-/// Takes the next word if it is this one; for words that are no keywords of sqlparser.
-pub(crate) fn parse_word(parser: &mut Parser<'_>, word: &str) -> bool {
-    let found = is_word(parser.peek_token_ref(), word);
-    if found {
-        parser.advance_token();
-    }
-    found
 }
 
 fn parse_create(parser: &mut Parser<'_>) -> Result<Statement> {

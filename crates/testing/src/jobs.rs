@@ -71,8 +71,14 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// The rows of batches as text, one a row: `a, b @event time`; sorted.
+/// The rows of batches as text, one a row: `a, b`; sorted.
 pub fn rows<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Vec<String>> {
+    let mut rows = rows_in_order(batches)?;
+    rows.sort();
+    Ok(rows)
+}
+
+fn rows_in_order<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Vec<String>> {
     let mut rows = Vec::new();
     let options = FormatOptions::default().with_null("NULL");
     for batch in batches {
@@ -82,7 +88,6 @@ pub fn rows<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Vec<Stri
             rows.push(columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(", "));
         }
     }
-    rows.sort();
     Ok(rows)
 }
 
@@ -115,6 +120,11 @@ impl CommittingSink {
     /// Committed rows as text, sorted.
     pub fn rows(&self) -> Result<Vec<String>> {
         rows(&lock(&self.0.committed).1)
+    }
+
+    /// Committed rows as text, in the order in which they were written and committed.
+    pub fn rows_in_order(&self) -> Result<Vec<String>> {
+        rows_in_order(&lock(&self.0.committed).1)
     }
 
     /// The sink takes nothing before this point of processing time.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory};
+use flott_checkpoint::store_of;
 use flott_connectors::collect::Collected;
 use flott_connectors::print::nobody_reads;
-use flott_core::config::{CHECKPOINT_DIR, local_path_of};
 use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
 use flott_runtime::local::{self, JobControl, JobOptions};
-use flott_runtime::master::{JobEnd, MasterEvent, Note};
+use flott_runtime::master::{JobEnd, MasterEvent};
 use flott_runtime::processes::{self, LiveWorkers};
 use pyo3::prelude::*;
 
@@ -82,9 +81,7 @@ fn run(
     resume: bool,
 ) -> Result<JobEnd> {
     let job = JobGraph::of(graph)?;
-    let directory = local_path_of(&job.config, &CHECKPOINT_DIR)?;
-    let store: Box<dyn CheckpointStore> =
-        if directory.is_empty() { Box::new(InMemory::default()) } else { Box::new(LocalDirectory::new(directory)) };
+    let store = store_of(&job.config)?;
     let clock = SystemClock::default();
     let options = JobOptions {
         seed: clock.now().0.unsigned_abs(),
@@ -96,7 +93,7 @@ fn run(
         allow_non_restored: false,
         notes: {
             let live = live.clone();
-            Box::new(move |note| tell(note, &live))
+            Box::new(move |note| live.tell(note))
         },
     };
     let end = match workers {
@@ -110,16 +107,5 @@ fn run(
     match end {
         Err(error) if nobody_reads(&error, graph.sinks()) => Ok(JobEnd::Finished),
         end => end,
-    }
-}
-
-/// What people should hear of while the job goes on.
-fn tell(note: &Note, workers: &LiveWorkers) {
-    match note {
-        Note::Completed(..) => {}
-        Note::Aborted(id, error) => eprintln!("checkpoint {id} was given up: {error}"),
-        Note::Restarting(error, ms) => eprintln!("the job has failed and starts again in {ms} ms: {error}"),
-        Note::Refused(error) => eprintln!("{error}"),
-        Note::Waiting(tasks) => eprintln!("{}; Ctrl-C again ends it now", workers.waiting_for(tasks)),
     }
 }

@@ -14,6 +14,15 @@ use flott_state::{HashMapBackend, decode_sections, encode_sections};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+/// The environment variable with which tests of flott ask for what only they have, in their process and its workers.
+const TESTING_VARIABLE: &str = "FLOTT_TESTING";
+
+/// Whether tests of flott have asked for what only they have.
+#[expect(clippy::disallowed_methods, reason = "workers of a test inherit its environment, and nothing else")]
+pub(crate) fn is_on() -> bool {
+    std::env::var_os(TESTING_VARIABLE).is_some()
+}
+
 /// For tests of flott itself.
 #[pymodule]
 pub(crate) mod _testing {
@@ -21,6 +30,10 @@ pub(crate) mod _testing {
 
     #[pymodule_export]
     use super::{Harness, Rows};
+
+    /// Set in the environment, jobs have the source `paced`.
+    #[pymodule_export]
+    const VARIABLE: &str = super::TESTING_VARIABLE;
 
     /// (how often the interpreter was attached, how often a state value was encoded) in this process.
     #[pyfunction]

@@ -38,7 +38,7 @@ class StreamExecutionEnvironment:
 
     def set_parallelism(self, parallelism: int) -> "StreamExecutionEnvironment":
         """Sets how many tasks an operator has that does not say otherwise."""
-        self._parallelism = parallelism
+        self._parallelism = _graph.check_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
@@ -47,7 +47,7 @@ class StreamExecutionEnvironment:
 
     def set_max_parallelism(self, max_parallelism: int) -> "StreamExecutionEnvironment":
         """Sets how many tasks an operator can ever have."""
-        self._options["pipeline.max-parallelism"] = str(max_parallelism)
+        self._options["pipeline.max-parallelism"] = str(_graph.check_parallelism(max_parallelism))
         return self
 
     def disable_operator_chaining(self) -> "StreamExecutionEnvironment":

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory, Location, Manifest};
-use flott_core::{CheckpointId, CheckpointKind};
+use flott_checkpoint::{CheckpointStore, InMemory, LocalDirectory, Location, Manifest, store_of};
+use flott_core::{CheckpointId, CheckpointKind, Config};
 use tempfile::TempDir;
 
 use crate::graph::{hash, job, manifest};
@@ -192,4 +192,20 @@ fn a_directory_that_is_none() {
     let error = store.write(&sample(1, 1)).unwrap_err();
     assert_eq!(error.place("file"), Some(file.to_str().unwrap()));
     assert!(store.latest().is_err());
+}
+
+#[test]
+fn the_store_of_a_job_is_where_its_options_say() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().display();
+    for (dir, is_there) in [(path.to_string(), 1), (format!("file://{path}"), 2), (String::new(), 2)] {
+        let mut config = Config::default();
+        config.set("execution.checkpointing.dir", &dir).unwrap();
+        let mut store = store_of(&config).unwrap();
+        let id = newest(&*store).unwrap_or_default() + 1;
+        store.write(&sample(id, id)).unwrap();
+        assert_eq!(newest(&*store), Some(id), "{dir}");
+        // Without a directory: nowhere else.
+        assert_eq!(newest(&LocalDirectory::new(directory.path())), Some(is_there), "{dir}");
+    }
 }

@@ -57,18 +57,24 @@ impl Write for Closed {
 
 #[test]
 fn a_closed_pipe_is_an_error_without_retry() {
-    for (standard_error, sinks, expected, ends_quietly) in [
-        (false, &["print"][..], "standard output was closed before all rows were printed (sink print)", true),
-        (false, &["print", "print"], "standard output was closed before all rows were printed (sink print)", true),
-        (false, &["print", "files"], "standard output was closed before all rows were printed (sink print)", false),
-        (true, &["print"], "cannot print: broken pipe (sink print)", false),
+    const CLOSED: &str = "standard output was closed before all rows were printed (sink print)";
+    let named = |name: &str| Some(name.to_owned());
+    let out = || PrintConfig { identifier: named("out"), ..PrintConfig::default() };
+    let err = || PrintConfig { identifier: named("err"), standard_error: true, ..PrintConfig::default() };
+    let print = |config: PrintConfig| config.spec().unwrap();
+    let files = || Spec::new("files", &()).unwrap();
+    // The sink that fails, all of the job, the error, whether it ends quietly.
+    for (fails, sinks, expected, ends_quietly) in [
+        (out(), vec![print(out())], CLOSED, true),
+        (out(), vec![print(out()), print(PrintConfig::default())], CLOSED, true),
+        (out(), vec![print(out()), files()], CLOSED, false),
+        (out(), vec![print(out()), print(err())], CLOSED, false),
+        (err(), vec![print(err())], "cannot print: broken pipe (sink print)", false),
+        (err(), vec![print(out()), print(err())], "cannot print: broken pipe (sink print)", false),
     ] {
-        let config = PrintConfig { standard_error, ..PrintConfig::default() };
-        let error = PrintWriter::new(Closed, &config, &info(0, 1, nothing())).write(&batch()).unwrap_err();
+        let error = PrintWriter::new(Closed, &fails, &info(0, 1, nothing())).write(&batch()).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert_eq!((error.domain(), error.is_retryable()), (ErrorDomain::External, false));
-        let of_job: Vec<_> =
-            sinks.iter().map(|sink| Spec { factory: (*sink).to_owned(), config: Vec::new() }).collect();
-        assert_eq!(nobody_reads(&error, of_job.iter()), ends_quietly, "{sinks:?}");
+        assert_eq!(nobody_reads(&error, sinks.iter()), ends_quietly, "{sinks:?}");
     }
 }

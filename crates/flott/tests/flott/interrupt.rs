@@ -73,7 +73,7 @@ fn ctrl_c_again_does_not_wait_for_a_worker_that_stands_still() {
     stderr.read_line(&mut waits).unwrap();
     assert!(waits.starts_with("waiting for task "), "{waits}");
     assert!(waits.contains(&format!(" in worker {worker}")), "{waits}");
-    assert!(waits.ends_with("; Ctrl-C again ends it now\n"), "{waits}");
+    assert!(waits.ends_with("; a second Ctrl-C ends it now\n"), "{waits}");
     kill("INT", &program.0.id().to_string());
     // Both hold the other end of it: to the end of both.
     program.0.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();

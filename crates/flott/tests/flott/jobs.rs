@@ -1,8 +1,9 @@
 //! Jobs run by [`flott::LocalExecutor`]: results, counters, what is refused, checkpoints in a directory.
 
 use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use flott::connectors::{CsvOptions, csv_sink};
@@ -160,4 +161,38 @@ fn a_failed_job_goes_on_at_another_parallelism() {
         expected.sort();
         assert!(lines == expected, "{before} to {after}: {} rows of {}", lines.len(), expected.len());
     }
+}
+
+/// How often the job of a program fails.
+const FAILS_VARIABLE: &str = "FLOTT_TEST_FAILS";
+
+#[test]
+fn who_closes_standard_error_misses_only_what_is_said() {
+    // Once: it is said that the job starts again. Twice: it is said why it ends.
+    for (fails, code) in [("1", 0), ("2", 1)] {
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["jobs::failing_entry", "--exact", "--nocapture"]).env(FAILS_VARIABLE, fails);
+        let status = program.stdout(Stdio::null()).stderr(closed).status().unwrap();
+        assert_eq!(status.code(), Some(code), "fails {fails}");
+    }
+}
+
+/// Not a test: the main of a program whose job may start again once.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the main of a process reads its environment")]
+fn failing_entry() {
+    let Ok(fails) = std::env::var(FAILS_VARIABLE) else { return };
+    let left = Arc::new(AtomicI64::new(fails.parse().unwrap()));
+    let code = flott::run(|env| {
+        env.set("restart-strategy.type", "fixed-delay");
+        env.set("restart-strategy.fixed-delay.attempts", "1");
+        env.set("restart-strategy.fixed-delay.delay", "0 ms");
+        let fail = move |n: i64| if left.fetch_sub(1, Ordering::SeqCst) > 0 { Err("not yet") } else { Ok(n) };
+        let _rows = env.from_sequence(1, 3).map(fail).collect();
+        env.execute("failing").map(drop)
+    });
+    let code = [(ExitCode::SUCCESS, 0), (ExitCode::FAILURE, 1)].into_iter().find(|(known, _)| *known == code);
+    std::process::exit(code.map_or(2, |(_, code)| code));
 }

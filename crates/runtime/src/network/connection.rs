@@ -5,7 +5,7 @@
 //! Batches are encoded on the thread of the task that sends, decoded on the I/O thread, which never blocks: credit
 //! bounds what a channel's queue may hold.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,13 +22,13 @@ use tokio::sync::oneshot;
 use super::frame::{Frame, FrameHeader, FrameKind};
 use super::inbound::FrameReader;
 use super::outbound::{Note, Outbound, write_frames};
-use crate::channel::{ChannelQueue, ChannelSender, RemoteCredit, RemoteSender};
+use crate::channel::{self, ChannelQueue, ChannelSender, RemoteCredit, RemoteSender};
 use crate::codec;
 
 /// Channels of one connection and direction. A peer that names more has gone mad.
 const MAX_CHANNELS: usize = 1 << 20;
 
-/// Events that may wait for a channel to be opened. Watermarks in a row count as one.
+/// Elements that may wait for a channel to be opened: of events in a row two at most, so these are barriers, mostly.
 const MAX_HELD_EVENTS: usize = 1 << 16;
 
 /// A connection to another process of the same execution. Clones are the same connection.
@@ -82,12 +82,19 @@ struct Sender {
     taken: AtomicBool,
     /// The peer has opened the channel.
     open: AtomicBool,
-    held: Mutex<Vec<StreamElement>>,
+    held: Mutex<VecDeque<StreamElement>>,
     /// Batches that were sent.
     sent: AtomicU64,
-    /// The number of the channel's last frame, if that is a watermark.
-    watermark: Mutex<Option<u64>>,
+    last: Mutex<LastFrame>,
     backlog: Arc<Note>,
+}
+
+/// The last frame of a channel: its number, and what is in it if more may be added to that.
+#[derive(Default)]
+struct LastFrame {
+    number: u64,
+    /// Watermarks and idleness; none if it is anything else.
+    events: VecDeque<StreamElement>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -102,7 +109,7 @@ impl Sender {
             open: AtomicBool::new(false),
             held: Mutex::default(),
             sent: AtomicU64::new(0),
-            watermark: Mutex::default(),
+            last: Mutex::default(),
             backlog: Note::new(channel, FrameKind::Backlog),
         })
     }
@@ -122,19 +129,24 @@ impl Sender {
     }
 
     fn push(&self, channel: ChannelId, element: &StreamElement, outbound: &Outbound) -> Result<()> {
-        let mut body = Vec::new();
-        codec::encode(element, &mut body)?;
-        let frame = Frame::new(channel, kind_of(element), body).map_err(|e| at_channel(e, channel))?;
-        let mut watermark = lock(&self.watermark);
-        let is_watermark = matches!(element, StreamElement::Watermark(_));
-        let frame = match *watermark {
-            // It needs no credit: of watermarks in a row that wait to be written the last is enough.
-            Some(number) if is_watermark => outbound.replace(number, frame),
-            _ => Some(frame),
+        let frame = |element: &StreamElement| {
+            let mut body = Vec::new();
+            codec::encode(element, &mut body)?;
+            Frame::new(channel, kind_of(element), body).map_err(|e| at_channel(e, channel))
         };
-        if let Some(frame) = frame {
-            *watermark = Some(outbound.push(frame)).filter(|_| is_watermark);
+        let mut last = lock(&self.last);
+        let is_event = matches!(element, StreamElement::Watermark(_) | StreamElement::Idle(_));
+        if is_event && !last.events.is_empty() {
+            // It needs no credit: while the last frame waits to be written, it holds all that is to be known.
+            channel::append(&mut last.events, element.clone());
+            let frames = last.events.iter().map(frame).collect::<Result<Vec<_>>>()?;
+            if frames.into_iter().reduce(Frame::and).is_some_and(|frame| outbound.replace(last.number, frame)) {
+                return Ok(());
+            }
         }
+        last.number = outbound.push(frame(element)?);
+        last.events.clear();
+        last.events.extend(is_event.then(|| element.clone()));
         Ok(())
     }
 
@@ -152,17 +164,15 @@ impl Sender {
     }
 }
 
-fn hold(held: &mut Vec<StreamElement>, element: StreamElement) -> Result<()> {
-    let waiting = held.len();
-    match (held.last_mut(), &element) {
-        (_, StreamElement::Batch(_)) => return Err(Error::internal("a batch was sent without credit")),
-        (Some(last @ StreamElement::Watermark(_)), StreamElement::Watermark(_)) => *last = element,
-        _ if waiting >= MAX_HELD_EVENTS => {
-            return Err(Error::external(format!("the peer has not opened a channel after {MAX_HELD_EVENTS} events")));
-        }
-        _ => held.push(element),
+fn hold(held: &mut VecDeque<StreamElement>, element: StreamElement) -> Result<()> {
+    if matches!(element, StreamElement::Batch(_)) {
+        return Err(Error::internal("a batch was sent without credit"));
     }
-    Ok(())
+    channel::append(held, element);
+    match held.len() {
+        0..=MAX_HELD_EVENTS => Ok(()),
+        _ => Err(Error::external(format!("the peer has not opened a channel after {MAX_HELD_EVENTS} events"))),
+    }
 }
 
 fn kind_of(element: &StreamElement) -> FrameKind {

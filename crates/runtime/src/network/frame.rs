@@ -120,7 +120,7 @@ impl FrameHeader {
     }
 }
 
-/// A frame on its way out.
+/// A frame on its way out, or a few of them ([`Frame::and`]).
 pub(super) struct Frame {
     pub(super) header: [u8; HEADER_BYTES],
     pub(super) body: Vec<u8>,
@@ -129,6 +129,13 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn new(channel: ChannelId, kind: FrameKind, body: Vec<u8>) -> Result<Self> {
         Ok(Self { header: FrameHeader::of(channel, kind, &body)?.encode(), body })
+    }
+
+    /// Both as one, to wait and to be written together: the bytes of `next` stand behind the body.
+    pub(super) fn and(mut self, next: Self) -> Self {
+        self.body.extend(next.header);
+        self.body.extend(next.body);
+        self
     }
 
     /// A credit or backlog frame.

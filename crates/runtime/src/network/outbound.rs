@@ -1,8 +1,9 @@
 //! The sending half of a connection: [`Outbound`] is filled by any thread without blocking, [`write_frames`] empties
 //! it on the I/O thread.
 //!
-//! What waits here is bounded: batches by the credit of their channels, watermarks to one behind each batch, control
-//! frames by [`MAX_CONTROL_BYTES`], credit and backlog to one frame a channel, because numbers not yet written add up.
+//! What waits here is bounded: batches by the credit of their channels, events to one watermark and one idleness behind
+//! each batch or barrier ([`append`](crate::channel::append)), control frames by [`MAX_CONTROL_BYTES`], credit and
+//! backlog to one frame a channel, because numbers not yet written add up.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -95,16 +96,17 @@ impl Outbound {
         number
     }
 
-    /// Puts a frame in the place of an earlier one that is still waiting; else gives it back.
-    pub(super) fn replace(&self, number: u64, frame: Frame) -> Option<Frame> {
+    /// Puts a frame in the place of an earlier one, if that is still waiting; whether it was.
+    pub(super) fn replace(&self, number: u64, frame: Frame) -> bool {
         let mut queue = self.lock();
         let place = number.checked_sub(queue.taken).and_then(|at| usize::try_from(at).ok());
-        let Some(old) = place.and_then(|at| queue.frames.get_mut(at)) else { return Some(frame) };
+        let Some(old) = place.and_then(|at| queue.frames.get_mut(at)) else { return false };
         let (before, after) = (old.num_bytes(), frame.num_bytes());
         *old = frame;
-        self.queued_bytes.fetch_add(after, Ordering::Relaxed);
+        let queued = self.queued_bytes.fetch_add(after, Ordering::Relaxed) + after - before;
         self.queued_bytes.fetch_sub(before, Ordering::Relaxed);
-        None
+        self.peak_queued_bytes.fetch_max(queued, Ordering::Relaxed);
+        true
     }
 
     pub(super) fn push_control(&self, body: Vec<u8>) -> Result<()> {

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flott_core::{Error, Result, Threads};
 use flott_plan::HostId;
 
+use crate::master::{self, Note};
+
 type Process = Arc<Mutex<std::process::Child>>;
 
 /// The worker processes of a job that run now, for whoever must end them at once. Clones are one.
@@ -37,17 +39,19 @@ impl LiveWorkers {
 
     /// What a job still waits for, in words: tasks and where they run.
     pub fn waiting_for(&self, tasks: &[(String, HostId)]) -> String {
-        const SHOWN: usize = 3;
-        let place = |(task, host): &(String, HostId)| match self.pid(*host) {
-            Some(pid) => format!("{task} in worker {pid}"),
-            None => task.clone(),
+        master::waiting_for(tasks, |host| self.pid(host))
+    }
+
+    /// Tells a person at the terminal what a job says while it goes on, on standard error. Whether anybody reads that is
+    /// no business of the job's.
+    pub fn tell(&self, note: &Note) {
+        let text = match note {
+            Note::Completed(..) => return,
+            // The first one cancels, if that has not been asked for yet.
+            Note::Waiting(tasks) => format!("{}; a second Ctrl-C ends it now", self.waiting_for(tasks)),
+            note => note.to_string(),
         };
-        let shown: Vec<_> = tasks.iter().take(SHOWN).map(place).collect();
-        let more = match tasks.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("waiting for task {}{more}", shown.join(", "))
+        let _ = writeln!(std::io::stderr(), "{text}");
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
@@ -156,10 +160,11 @@ fn listen(mut stderr: impl Read, words: &Mutex<Vec<u8>>, keep: usize) {
     }
 }
 
+#[cfg_attr(not(unix), expect(unused_variables, reason = "only a signal makes somebody wonder"))]
 fn describe(status: ExitStatus, wanted: bool) -> String {
-    const KILL: i32 = 9;
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        const KILL: i32 = 9;
         let guess = match signal {
             KILL if !wanted => ": the machine may have run out of memory, or somebody has killed it",
             _ => "",

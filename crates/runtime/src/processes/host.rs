@@ -197,7 +197,6 @@ impl TaskHost {
             self.hear_master();
         }
         match event {
-            HostEvent::Order(ToHost::AreYouThere) => say(&self.parts.tell, FromHost::Alive),
             HostEvent::Order(ToHost::Restore(task, restored)) => {
                 self.restored.insert(task, restored);
             }
@@ -215,8 +214,8 @@ impl TaskHost {
                     current.live.remove(&task);
                 }
             }
-            // Of an earlier attempt, or seen by the loop.
-            HostEvent::Order(ToHost::Job { .. } | ToHost::Peers(..) | ToHost::Stop)
+            // Of an earlier attempt, seen by the loop, or answered where it came in.
+            HostEvent::Order(ToHost::Job { .. } | ToHost::Peers(..) | ToHost::AreYouThere | ToHost::Stop)
             | HostEvent::Peer(..)
             | HostEvent::Lost(..)
             | HostEvent::Broken(..)

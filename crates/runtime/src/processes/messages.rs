@@ -7,10 +7,11 @@
 //! taken   u64 · tag 2           so many bytes of pieces have come since the last time
 //! ```
 //!
-//! At most about [`WINDOW_BYTES`] are on their way; the rest waits here, within a limit.
+//! At most about [`WINDOW_BYTES`] are on their way; the rest waits here, within a limit, except for what is sent in full
+//! knowledge of its size ([`Messages::send_beyond`]).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flott_core::{Error, Result};
@@ -36,14 +37,23 @@ pub struct Messages {
     connection: Connection,
     outgoing: Mutex<Outgoing>,
     limit: AtomicUsize,
+    frames: AtomicU64,
 }
 
 #[derive(Default)]
 struct Outgoing {
-    /// Messages, and from where on they are still to be sent.
-    waiting: VecDeque<(Vec<u8>, usize)>,
+    waiting: VecDeque<Waiting>,
+    /// Of those that count.
     waiting_bytes: usize,
     on_the_way: usize,
+}
+
+struct Waiting {
+    message: Vec<u8>,
+    /// From where on it is still to be sent.
+    from: usize,
+    /// Against the limit of what may wait.
+    counts: bool,
 }
 
 /// The message of the other side that is coming in.
@@ -58,12 +68,17 @@ impl Messages {
     /// Messages over a connection that has not been started. `limit`: how many bytes may wait to be sent, and how long
     /// a message may be that comes.
     pub fn new(connection: Connection, limit: usize) -> Arc<Self> {
-        Arc::new(Self { connection, outgoing: Mutex::default(), limit: limit.into() })
+        Arc::new(Self { connection, outgoing: Mutex::default(), limit: limit.into(), frames: 0.into() })
     }
 
     /// Another limit from now on.
     pub fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// How many frames have come, the smallest sign that the other side runs: it gives one for every few MiB it takes.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
     }
 
     /// The process at the other end.
@@ -95,19 +110,30 @@ impl Messages {
     /// Sends a message, without blocking. Refused, and nothing of it is sent, where more would wait than may, or when
     /// the connection is known to have ended.
     pub fn send(&self, message: Vec<u8>) -> Result<()> {
+        self.add(message, true)
+    }
+
+    /// As [`Messages::send`], whatever waits already: the limit holds for this message alone, and others do not wait
+    /// less for it. For what the sender keeps in memory anyway.
+    pub fn send_beyond(&self, message: Vec<u8>) -> Result<()> {
+        self.add(message, false)
+    }
+
+    fn add(&self, message: Vec<u8>, counts: bool) -> Result<()> {
         let mut outgoing = self.lock();
-        let limit = self.limit.load(Ordering::Relaxed);
-        let waiting = outgoing.waiting_bytes.saturating_add(message.len());
+        let (bytes, limit) = (message.len(), self.limit.load(Ordering::Relaxed));
+        let waiting = if counts { outgoing.waiting_bytes.saturating_add(bytes) } else { bytes };
         if waiting > limit {
-            let bytes = message.len();
             let text = format!("expected at most {limit} bytes to wait for a process of the job, found {waiting}");
             return Err(Error::user(text).at("bytes of the message", bytes));
         }
         if let Some(error) = self.connection.error() {
             return Err(error);
         }
-        outgoing.waiting_bytes = waiting;
-        outgoing.waiting.push_back((message, 0));
+        if counts {
+            outgoing.waiting_bytes = waiting;
+        }
+        outgoing.waiting.push_back(Waiting { message, from: 0, counts });
         self.push(&mut outgoing)
     }
 
@@ -118,7 +144,7 @@ impl Messages {
     /// Hands pieces to the connection, as many as may be on their way.
     fn push(&self, outgoing: &mut Outgoing) -> Result<()> {
         while outgoing.on_the_way < WINDOW_BYTES
-            && let Some((mut message, from)) = outgoing.waiting.pop_front()
+            && let Some(Waiting { mut message, from, counts }) = outgoing.waiting.pop_front()
         {
             let to = message.len().min(from + PIECE_BYTES);
             let is_last = to == message.len();
@@ -130,10 +156,12 @@ impl Messages {
                 piece
             };
             piece.push(if is_last { LAST } else { MORE });
-            outgoing.waiting_bytes -= to - from;
+            if counts {
+                outgoing.waiting_bytes -= to - from;
+            }
             outgoing.on_the_way += piece.len();
             if !is_last {
-                outgoing.waiting.push_front((message, to));
+                outgoing.waiting.push_front(Waiting { message, from: to, counts });
             }
             self.connection.send_control(piece)?;
         }
@@ -142,6 +170,7 @@ impl Messages {
 
     /// Takes a control frame; the message it completes.
     fn take(&self, mut frame: Vec<u8>, incoming: &mut Incoming) -> Result<Option<Vec<u8>>> {
+        self.frames.fetch_add(1, Ordering::Relaxed);
         let length = frame.len();
         let tag = frame.pop();
         match tag {

@@ -10,10 +10,14 @@
 //! A worker lives as long as the job; connections for rows are made anew for every attempt. A worker that dies fails
 //! the attempt and is started again for the next. When the master vanishes its workers end by themselves.
 //!
-//! A process can also stand still without being dead: stopped, swapped out, stuck. So they ask each other for signs of
-//! life (`heartbeat.rs`), and one that has given none for `heartbeat.timeout` counts as dead: the master kills such a
+//! A process can also stand still without being dead: stopped, swapped out. So they ask each other for signs of life
+//! (`heartbeat.rs`), and one that has given none for `heartbeat.timeout` counts as dead: the master kills such a
 //! worker, and a worker ends itself when its master is silent for so long, as Flink's TaskManager gives up the tasks of
 //! a lost JobManager. A master that goes on after that finds its workers gone, and starts the attempt anew.
+//!
+//! A process that runs counts as alive, whatever it does: an `open` may take longer than the timeout. So one that never
+//! returns from its task's code, in `open` as in any other call, is waited for without a limit; a cancel ends it, for the
+//! process of a worker is killed after [`ProcessLimits::cancel_ms`].
 
 mod child;
 mod counters;
@@ -63,8 +67,8 @@ pub struct ProcessLimits {
     pub heartbeat_timeout_ms: u64,
     /// A worker tells how its counters have grown so often (by the job's clock), and when a task of its is over.
     pub counters_ms: u64,
-    /// Bytes that may wait to be sent to a process, snapshots and what tasks are restored from among them; no message
-    /// is longer.
+    /// Bytes that may wait to be sent to a process, snapshots among them; no message is longer. What tasks are restored
+    /// from is limited one by one only: a task that gets the state of several may be too large all the same.
     pub message_bytes: usize,
     /// How much of what a worker wrote to its standard error is kept, from the end.
     pub last_words_bytes: usize,

@@ -9,7 +9,7 @@
 //!                 Command …            for tasks of the latest attempt
 //! host → master   Counters, Task …     of the attempt they name; a task's last counters come before its end
 //! master → host   AreYouThere          at any time, again and again; to the host it is the master's sign of life
-//! host → master   Alive                the answer
+//! host → master   Alive                the answer, also while its tasks are being made; so is all else that it says
 //! master → host   Stop                 end
 //! ```
 //!
@@ -63,7 +63,7 @@ pub enum FromHost {
     Task(Attempt, TaskEvent),
     /// Counters have grown.
     Counters(Attempt, Grown),
-    /// Its loop still follows orders; the answer to [`ToHost::AreYouThere`].
+    /// Its process runs, whatever its loop is at; the answer to [`ToHost::AreYouThere`].
     Alive,
 }
 

@@ -80,7 +80,10 @@ struct Worker {
     life: Life,
     child: Child,
     messages: Option<Arc<Messages>>,
-    /// Orders, until it has connected.
+    /// How many frames of it had come when it was looked at last.
+    frames: u64,
+    /// Orders, until it has connected. There is no limit but that it must connect in time: they are one attempt's, and
+    /// what its tasks are restored from is in memory as it is.
     waiting: Vec<ToHost>,
     /// It is ended then, and why; without a reason it has ended by itself.
     due: Option<(Timestamp, Option<Error>)>,
@@ -88,13 +91,14 @@ struct Worker {
     lost: bool,
 }
 
-/// Sends an order; one that cannot be sent is an error of the task it is about.
+/// Sends an order; one that cannot be sent is an error of the task it is about. What tasks are restored from is limited
+/// one by one: all of it came here in single messages, and a checkpoint that was accepted must not be too large as a whole.
 fn send(graph: &ExecutionGraph, messages: &Messages, order: &ToHost) -> Result<()> {
-    let sent = order.encode().and_then(|bytes| messages.send(bytes));
-    sent.map_err(|e| match order {
-        ToHost::Restore(task, _) => at_task(e, graph, *task),
-        _ => e,
-    })
+    let bytes = order.encode()?;
+    match order {
+        ToHost::Restore(task, _) => messages.send_beyond(bytes).map_err(|e| at_task(e, graph, *task)),
+        _ => messages.send(bytes),
+    }
 }
 
 impl Supervisor {
@@ -191,7 +195,15 @@ impl Supervisor {
 
     /// Asks the workers for signs of life where it is time to, and ends those that have given none for too long.
     fn beat(&mut self) {
-        let beat = self.beats.beat(steady_ms(&*self.clock));
+        let now = steady_ms(&*self.clock);
+        for (host, worker) in &mut self.workers {
+            // Whatever comes from it: while it takes long messages its answers wait behind them.
+            let frames = worker.messages.as_ref().map_or(0, |messages| messages.frames());
+            if std::mem::replace(&mut worker.frames, frames) != frames {
+                self.beats.heard(*host, now);
+            }
+        }
+        let beat = self.beats.beat(now);
         for (host, ms) in beat.late {
             let text = format!(
                 "a worker process has not answered for {ms} ms: it is stopped, or the machine lacks memory or time \
@@ -249,7 +261,7 @@ impl Supervisor {
         let place = (host, &self.processes.live);
         let child = Child::start(command, place, &*self.threads, limits.last_words_bytes, on_silence)?;
         let waiting = vec![self.job.clone()];
-        self.workers.insert(host, Worker { life, child, messages: None, waiting, due: None, lost: false });
+        self.workers.insert(host, Worker { life, child, messages: None, frames: 0, waiting, due: None, lost: false });
         Ok(())
     }
 
@@ -317,7 +329,6 @@ impl Supervisor {
                 let added = self.heard.get_mut(&host).map_or(Ok(()), |heard| heard.add(grown));
                 added.unwrap_or_else(|error| self.died(host, Some(error)));
             }
-            FromHost::Alive if host != HostId(0) => self.beats.heard(host, steady_ms(&*self.clock)),
             FromHost::Listening(..) | FromHost::Counters(..) | FromHost::Alive => {}
             FromHost::Task(attempt, event) => {
                 if attempt == self.attempt

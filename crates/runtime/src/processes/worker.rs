@@ -39,10 +39,17 @@ pub fn run_worker(seat: &Seat, registry: Registry, clock: Arc<dyn Clock>, thread
     result
 }
 
+/// Puts into `inbox` what the master says. A question for a sign of life is answered here: the loop may be making tasks,
+/// which takes as long as what they are restored from is large.
 fn listen_to_master(messages: &Arc<Messages>, inbox: &Sender<HostEvent>) -> Result<()> {
     let (orders, ended) = (inbox.clone(), inbox.clone());
+    let answers = Arc::clone(messages);
     let on_message = move |bytes: Vec<u8>| {
         let event = ToHost::decode(&bytes).map_or_else(HostEvent::MasterGone, HostEvent::Order);
+        if let HostEvent::Order(ToHost::AreYouThere) = event {
+            // An answer that cannot be sent is not missed: what waits is a sign of life, too.
+            let _ = FromHost::Alive.encode().and_then(|bytes| answers.send(bytes));
+        }
         let _ = orders.send(event);
     };
     let on_end = move |result: Result<()>| {
@@ -86,8 +93,6 @@ fn tell_master(graph: &ExecutionGraph, messages: &Messages, message: &FromHost) 
                 messages.fail(error);
             }
         }
-        // It is asked again.
-        FromHost::Alive => {}
         _ => messages.fail(error),
     }
     Ok(())

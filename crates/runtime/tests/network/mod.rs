@@ -3,6 +3,7 @@
 
 mod channels;
 mod codec;
+mod events;
 mod faults;
 mod neighbours;
 

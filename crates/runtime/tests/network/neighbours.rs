@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use super::{batch, id, numbers, values};
 
 /// A link between hosts 0 and 1 that has begun, and how it ended at each side.
-fn started(capacity: usize) -> ([MemoryEnd; 2], [Receiver<Result<()>>; 2]) {
+pub(super) fn started(capacity: usize) -> ([MemoryEnd; 2], [Receiver<Result<()>>; 2]) {
     let ends = link(HostId(0), HostId(1), capacity);
     let ended = ends.each_ref().map(|end| {
         let (end_of, ended) = channel();
@@ -25,7 +25,7 @@ fn started(capacity: usize) -> ([MemoryEnd; 2], [Receiver<Result<()>>; 2]) {
 }
 
 /// Lets everything arrive that is on its way.
-fn settle(ends: &mut [MemoryEnd; 2]) {
+pub(super) fn settle(ends: &mut [MemoryEnd; 2]) {
     while ends.iter().any(|end| end.is_woken() || end.arriving() > 0) {
         for end in ends.iter_mut() {
             end.arrive(usize::MAX);

@@ -26,15 +26,23 @@ fn end(network: Network, connection: Connection, limit: usize) -> End {
 }
 
 fn pair(limits: (usize, usize)) -> (End, End) {
-    let network = || Network::start(&SystemThreads, NetworkOptions::default()).unwrap();
+    let [here, there] = networks();
+    let (to, from) = connected(&here, &there);
+    (end(here, to, limits.0), end(there, from, limits.1))
+}
+
+fn networks() -> [Network; 2] {
+    [0, 1].map(|_| Network::start(&SystemThreads, NetworkOptions::default()).unwrap())
+}
+
+/// A connection, as each side has it.
+fn connected(here: &Network, there: &Network) -> (Connection, Connection) {
     let hello = |host| Hello { host: HostId(host), token: "job 7".into() };
-    let (here, there) = (network(), network());
     let (peer, peers) = channel();
     let address = "127.0.0.1:0".parse().unwrap();
     let listener = there.listen(address, hello(1), move |connection| peer.send(connection).unwrap()).unwrap();
     let to = here.connect(listener.address(), hello(0)).unwrap();
-    let from = peers.recv().unwrap().unwrap();
-    (end(here, to, limits.0), end(there, from, limits.1))
+    (to, peers.recv().unwrap().unwrap())
 }
 
 /// Bytes that differ from place to place and from message to message.
@@ -119,4 +127,27 @@ fn a_connection_that_has_ended_takes_nothing() {
     here.ended.recv().unwrap().unwrap_err();
     assert!(here.messages.send(vec![1]).is_err());
     drop((here.network, there.network));
+}
+
+#[test]
+fn what_is_sent_beyond_the_limit_is_limited_one_by_one() {
+    const MIB: usize = 1 << 20;
+    let [here, there] = networks();
+    let (to, from) = connected(&here, &there);
+    let (here, there) = (end(here, to, 4 * MIB), Messages::new(from, 4 * MIB));
+    // The other side takes nothing yet: of 40 MiB, 24 wait, for 16 may be on their way.
+    for number in 0..10 {
+        here.messages.send_beyond(message(number, 4 * MIB)).unwrap();
+    }
+    let error = here.messages.send_beyond(message(0, 4 * MIB + 1)).unwrap_err();
+    assert!(error.message().starts_with("expected at most 4194304 bytes to wait"), "{error}");
+    // Others wait behind them, within the limit.
+    here.messages.send(message(10, 4 * MIB)).unwrap();
+    assert!(here.messages.send(message(11, 1)).is_err());
+    let (arrived, arrives) = channel();
+    there.start(move |bytes| arrived.send(bytes).unwrap_or_default(), |_| ()).unwrap();
+    for number in 0..=10 {
+        assert!(arrives.recv().unwrap() == message(number, 4 * MIB), "message {number}");
+    }
+    assert!(here.messages.frames() > 0, "it says that it takes them");
 }

@@ -4,10 +4,10 @@
 mod heartbeat;
 mod messages;
 
-use flott_core::{CheckpointId, Config, Error, Result};
+use flott_core::{CheckpointId, CheckpointKind, Config, Error, Result};
 use flott_plan::{HostId, TaskId, VertexId};
 use flott_runtime::mailbox::TaskCommand;
-use flott_runtime::master::Attempt;
+use flott_runtime::master::{Attempt, Note};
 use flott_runtime::processes::{FromHost, Grown, LiveWorkers, ProcessLimits, Seat, ToHost, attempt_token};
 use flott_runtime::task::TaskEvent;
 
@@ -81,6 +81,20 @@ fn what_is_waited_for_is_said_in_a_line() {
         (5, "waiting for task Map/0, Map/1, Map/2 and 2 more"),
     ] {
         assert_eq!(LiveWorkers::default().waiting_for(&tasks(n)), text);
+        assert_eq!(Note::Waiting(tasks(n)).to_string(), text);
+    }
+}
+
+#[test]
+fn notes_are_said_in_a_line() {
+    let error = || Error::external("no space left");
+    for (note, text) in [
+        (Note::Completed(CheckpointId(3), CheckpointKind::Checkpoint, 12), "checkpoint 3 is complete after 12 ms"),
+        (Note::Aborted(CheckpointId(3), error()), "checkpoint 3 was given up: no space left"),
+        (Note::Restarting(error(), 500), "the job has failed and starts again in 500 ms: no space left"),
+        (Note::Refused(error()), "no space left"),
+    ] {
+        assert_eq!(note.to_string(), text);
     }
 }
 

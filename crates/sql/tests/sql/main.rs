@@ -3,6 +3,7 @@
 
 mod errors;
 mod plans;
+mod rooms;
 mod statements;
 
 use std::sync::Arc;

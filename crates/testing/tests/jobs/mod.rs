@@ -6,6 +6,7 @@ mod flow;
 mod golden;
 mod graphs;
 mod held;
+mod notes;
 mod ops;
 mod panics;
 mod pool;

@@ -2,18 +2,22 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is tested, and helpers of tests")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use flott_checkpoint::InMemory;
 use flott_core::{
-    Batch, Committable, Committer, Context, InputId, NextSplit, Operator, OperatorInfo, Partitioner, Progress,
-    Registry, RequestFuture, RequestOrder, Result, Sink, SinkWriter, Source, SourceReader, Spec, SplitEnumerator,
-    Timestamp,
+    Batch, Committable, Committer, Context, Error, InputId, Joined, NextSplit, Operator, OperatorInfo, Partitioner,
+    Progress, Registry, RequestFuture, RequestOrder, Result, Sink, SinkWriter, Source, SourceReader, Spec,
+    SplitEnumerator, SystemClock, SystemThreads, Threads, Timestamp,
 };
 use flott_operators::async_request;
 use flott_plan::{NodeKind, Partitioning};
+use flott_runtime::local::{self, JobOptions, control};
+use flott_runtime::master::JobEnd;
 use flott_runtime::simulator::simulate;
-use flott_testing::jobs::{Graph, registry, run};
+use flott_testing::jobs::{CommittingSink, Graph, registry, run};
 
-use super::row::{schema, simulation, source};
+use super::row::{lines, schema, simulation, source};
 
 /// Panics when it is called at this place; the rest does nothing.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,6 +36,10 @@ enum At {
     Write,
     Prepare,
     Commit,
+    /// When a row is written, and again when that is given up.
+    Abandon,
+    /// Not in a call: when the operator is dropped.
+    Drop,
 }
 
 impl At {
@@ -42,25 +50,33 @@ impl At {
     }
 }
 
-impl Operator for At {
+struct Called(At);
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        self.0.call(At::Drop);
+    }
+}
+
+impl Operator for Called {
     fn open(&mut self, _: &mut Context<'_>) -> Result<()> {
-        self.call(At::Open);
+        self.0.call(At::Open);
         Ok(())
     }
 
     fn process(&mut self, _: InputId, rows: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
-        self.call(At::Process);
+        self.0.call(At::Process);
         ctx.emit(rows);
         Ok(Progress::Done)
     }
 
     fn on_watermark(&mut self, _: Timestamp, _: &mut Context<'_>) -> Result<Progress> {
-        self.call(At::Watermark);
+        self.0.call(At::Watermark);
         Ok(Progress::Done)
     }
 
     fn finish(&mut self, _: &mut Context<'_>) -> Result<Progress> {
-        self.call(At::Finish);
+        self.0.call(At::Finish);
         Ok(Progress::Done)
     }
 }
@@ -114,7 +130,14 @@ impl Sink for At {
 impl SinkWriter for At {
     fn write(&mut self, _: &Batch) -> Result<()> {
         self.call(At::Write);
+        self.call(At::Abandon);
         Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if *self == At::Abandon {
+            panic!("once more");
+        }
     }
 
     fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
@@ -136,7 +159,7 @@ fn all(at: At) -> Registry {
         "operator",
         Arc::new(move |_: &Spec, _: &Arc<OperatorInfo>| {
             at.call(At::Factory);
-            Ok(Box::new(at) as Box<dyn Operator>)
+            Ok(Box::new(Called(at)) as Box<dyn Operator>)
         }),
     );
     let answer = move |rows: Batch| -> RequestFuture {
@@ -156,8 +179,8 @@ fn all(at: At) -> Registry {
     registry
 }
 
-fn graph() -> Graph {
-    let mut graph = Graph::new(&[("parallelism.default", "2"), ("flott.threads", "2")]).unwrap();
+fn graph(threads: &str) -> Graph {
+    let mut graph = Graph::new(&[("parallelism.default", "2"), ("flott.threads", threads)]).unwrap();
     let rows: Vec<_> = (0..20).map(|n| (n, n, n)).collect();
     let spec = Spec { factory: "source".into(), config: source(&rows, 3).config };
     let of = |name: &str| Spec::new(name, &()).unwrap();
@@ -186,17 +209,101 @@ fn a_panic_anywhere_is_an_error_of_the_job() {
         ("write", At::Write),
         ("prepare commit", At::Prepare),
         ("commit", At::Commit),
+        ("write and abandon", At::Abandon),
     ];
     for (name, at) in places {
-        let found = run(&graph(), &all(at), None, |_, _| (), |_| ()).and_then(|ran| ran.end);
+        let found = run(&graph("2"), &all(at), None, |_, _| (), |_| ()).and_then(|ran| ran.end);
         let error = found.expect_err(name).to_string();
         assert!(error.contains("panicked: by the test"), "{name}: {error}");
         // The futures of a simulation are its own affair.
         if at != At::Future {
-            let tasks = Arc::new(graph().tasks(1).unwrap());
+            let tasks = Arc::new(graph("2").tasks(1).unwrap());
             let found = simulate(&tasks, &all(at), simulation(1, &Default::default())).and_then(|ran| ran.end);
             let error = found.expect_err(name).to_string();
             assert!(error.contains("panicked: by the test"), "{name}, simulated: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_panic_when_all_is_over_costs_nothing() {
+    // With one thread for all tasks: it must survive the first.
+    let ran = run(&graph("1"), &all(At::Drop), None, |_, _| (), |_| ()).unwrap();
+    assert_eq!(ran.end, Ok(JobEnd::Finished));
+}
+
+/// Gives out no more than two threads to tasks that want their own, and then again as many as they like.
+#[derive(Default)]
+struct Few(AtomicU32);
+
+impl Threads for Few {
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Joined> {
+        if name.starts_with("flott-task-") && self.0.fetch_add(1, Ordering::SeqCst) == 2 {
+            return Err(Error::external("there are no more threads"));
+        }
+        SystemThreads.spawn(name, body)
+    }
+
+    fn parallelism(&self) -> usize {
+        2
+    }
+}
+
+/// Passes rows on, on a thread of its own.
+struct Own;
+
+impl Operator for Own {
+    fn process(&mut self, _: InputId, rows: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
+        ctx.emit(rows);
+        Ok(Progress::Done)
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_be_had_fails_the_attempt_and_all_of_its_tasks() {
+    let sink = CommittingSink::default();
+    let mut registry = registry();
+    sink.register(&mut registry, "sink");
+    registry.add_operator("own", Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Own) as Box<dyn Operator>)));
+    for (restarts, expected) in [("0", Err(())), ("1", Ok(JobEnd::Finished))] {
+        let options = [
+            ("parallelism.default", "4"),
+            ("restart-strategy.type", "fixed-delay"),
+            ("restart-strategy.fixed-delay.attempts", restarts),
+            ("restart-strategy.fixed-delay.delay", "0 ms"),
+        ];
+        let mut graph = Graph::new(&options).unwrap();
+        let rows: Vec<_> = (0..100).map(|n| (n, n, n)).collect();
+        let of = |name: &str| Spec::new(name, &()).unwrap();
+        let source = graph.add("source", NodeKind::Source { spec: source(&rows, 4), watermarks: None }, &[], schema());
+        let own = graph.add("own", NodeKind::Operator(of("own")), &[(source, Partitioning::Rebalance)], schema());
+        graph.add("sink", NodeKind::Sink(of("sink")), &[(own, Partitioning::Rebalance)], schema());
+        let (control, events) = control();
+        let options = JobOptions {
+            clock: Arc::new(SystemClock::default()),
+            threads: Arc::new(Few::default()),
+            store: Box::new(InMemory::default()),
+            from: None,
+            resume: false,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(|_| ()),
+        };
+        let end = local::run(graph.tasks(1).unwrap(), &registry, options, &events, &control, |_| ());
+        match end {
+            Ok(end) => {
+                assert_eq!(Ok(end), expected);
+                assert_eq!(sink.rows().unwrap(), lines(&rows));
+            }
+            Err(error) => {
+                assert_eq!(Err(()), expected);
+                assert!(error.to_string().contains("no more threads"), "{error}");
+                assert!(sink.rows().unwrap().is_empty());
+            }
         }
     }
 }

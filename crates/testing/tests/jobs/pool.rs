@@ -25,7 +25,7 @@ use super::row::{lines, read, schema, simulation};
 use super::steady::{Watched, graph};
 
 /// Runs a job on threads. A lost wake-up shows as a job that does not end: then this fails instead of waiting for ever.
-fn ends(what: &str, job: impl FnOnce() -> Ran + Send + 'static) -> Ran {
+pub(crate) fn ends(what: &str, job: impl FnOnce() -> Ran + Send + 'static) -> Ran {
     let (done, ended) = channel();
     let thread = SystemThreads.spawn("job", Box::new(move || done.send(job()).unwrap_or_default())).unwrap();
     let ran = ended.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|_| panic!("{what} does not end"));

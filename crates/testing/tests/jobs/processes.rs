@@ -3,6 +3,7 @@
 mod counters;
 mod frozen;
 mod messages;
+mod opening;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -170,6 +171,10 @@ fn all() -> Registry {
         .add_operator("picky", Arc::new(|_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Picky) as Box<dyn Operator>)));
     let heavy = |spec: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> { Ok(Box::new(Heavy(spec.read()?))) };
     registry.add_operator("heavy", Arc::new(heavy));
+    let stuck = |spec: &Spec, _: &Arc<OperatorInfo>| -> Result<Box<dyn Operator>> {
+        Ok(Box::new(opening::Stuck(spec.read()?)))
+    };
+    registry.add_operator("stuck", Arc::new(stuck));
     registry
 }
 
@@ -298,6 +303,9 @@ fn watch(
         ProcessLimits { start_ms, message_bytes, counters_ms: 1, last_words_bytes: 100, ..ProcessLimits::default() };
     if mode == "impatient" || mode == "frozen master" {
         (limits.heartbeat_ms, limits.heartbeat_timeout_ms) = frozen::HEARTBEAT_MS;
+    }
+    if mode == "stuck" {
+        limits.cancel_ms = 100;
     }
     let live = LiveWorkers::default();
     let processes = Processes { launcher: Arc::new(launcher), token: "job 7".into(), limits, live };

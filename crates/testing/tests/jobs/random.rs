@@ -217,13 +217,32 @@ fn failures_do_not_matter() {
     assert!(restarts > 60 && checkpoints > 60, "{restarts} restarts, {checkpoints} checkpoints");
 }
 
+/// Everything a run can be told by: how it ended, choices, notes, each sink's rows in their order.
+fn everything(seed: u64) -> (String, u64, Vec<String>, Vec<Vec<String>>) {
+    let options = [
+        ("execution.checkpointing.interval", "2 ms"),
+        ("execution.checkpointing.unaligned.enabled", if seed.is_multiple_of(2) { "true" } else { "false" }),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000000"),
+    ];
+    let job = job(seed, seed, &options.map(|(key, value)| (key, value.to_owned())));
+    let mut simulation = simulation(seed, &InMemory::default());
+    simulation.slow.insert(TaskId { vertex: VertexId(0), index: 0 }, 60);
+    simulation.failures_per_million = 2000;
+    let ran = simulated(&job, simulation);
+    let rows = job.sinks.iter().map(|sink| sink.rows_in_order().unwrap()).collect();
+    (format!("{:?}", ran.end), ran.steps, ran.notes.iter().map(|note| format!("{note:?}")).collect(), rows)
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let run = || {
-        let job = job(3, 3, &[]);
-        let mut simulation = simulation(3, &InMemory::default());
-        simulation.slow.insert(TaskId { vertex: VertexId(0), index: 0 }, 60);
-        simulated(&job, simulation).steps
-    };
-    assert_eq!(run(), run());
+    let (mut restarts, mut rows) = (0, 0);
+    for seed in 3..13 {
+        let run = everything(seed);
+        assert_eq!(run, everything(seed), "seed {seed}");
+        restarts += run.2.iter().filter(|note| note.starts_with("Restarting")).count();
+        rows += run.3.iter().map(Vec::len).sum::<usize>();
+    }
+    // Worth something only if there is something to compare.
+    assert!(restarts > 5 && rows > 1000, "{restarts} restarts, {rows} rows");
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use flott_checkpoint::{CheckpointStore, InMemory};
-use flott_core::state::{ListState, TableId};
+use flott_core::state::timers::{TimeDomain, Timer};
+use flott_core::state::{ListState, TableId, TimerState};
 use flott_core::{
     Batch, CheckpointKind, Context, Error, InputId, Namespace, Namespaces, Operator, OperatorInfo, Partitioner,
     Progress, Redistribution, Registry, RequestOrder, Response, Result, Spec,
@@ -14,10 +15,11 @@ use flott_core::{
 use flott_plan::{NodeKind, Partitioning};
 use flott_runtime::master::JobEnd;
 use flott_runtime::simulator::simulate;
-use flott_testing::jobs::{CommittingSink, Graph, registry};
+use flott_testing::jobs::{CommittingSink, Graph, registry, run};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::pool::ends;
 use super::row::{self, Row, batch, lines, read, schema, simulation};
 
 /// Asks about each batch and gives out, at the end, the answers with the sum of the second input added. Checks that
@@ -212,4 +214,65 @@ fn rows_in_front_of_an_operator_at_capacity_come_once_each_and_where_they_belong
         }
         assert!(cuts > 30, "{name}: {cuts} cuts");
     }
+}
+
+/// Asks, and has its answers only when a timer of 3 ms gives up waiting; adds the rows of a second input to nothing.
+#[derive(Default)]
+struct Patient {
+    timers: Option<(TableId, TimerState)>,
+    waiting: Vec<futures::channel::oneshot::Sender<()>>,
+}
+
+impl Operator for Patient {
+    fn open(&mut self, ctx: &mut Context<'_>) -> Result<()> {
+        let state = ctx.state()?;
+        let table = state.open_table("patient", false)?;
+        self.timers = Some((table, state.timers(table, "due", TimeDomain::ProcessingTime)?));
+        Ok(())
+    }
+
+    fn process(&mut self, input: InputId, rows: Batch, ctx: &mut Context<'_>) -> Result<Progress> {
+        if input == InputId(1) {
+            return Ok(Progress::Done);
+        }
+        let (table, timers) = self.timers.unwrap();
+        let due = ctx.processing_time().saturating_add(3);
+        let (keys, mut slots) = (ctx.keys(input, &rows)?, Vec::new());
+        let state = ctx.state()?;
+        state.locate(table, &keys, Namespaces::All(Namespace::VOID), &mut slots)?;
+        slots.iter().try_for_each(|&slot| state.get_mut(timers).map(|timers| timers.register(slot, due)))?;
+        let (given, waits) = futures::channel::oneshot::channel();
+        self.waiting.push(given);
+        let answer = rows.clone();
+        let future = async move {
+            waits.await.map_err(|_| Error::internal("nobody gave up"))?;
+            Ok(answer)
+        };
+        ctx.request(rows, RequestOrder::Unordered, Box::pin(future));
+        Ok(Progress::Done)
+    }
+
+    fn on_timers(&mut self, _: &[Timer], _: &mut Context<'_>) -> Result<Progress> {
+        self.waiting.drain(..).for_each(|waiting| waiting.send(()).unwrap_or_default());
+        Ok(Progress::Done)
+    }
+
+    fn on_response(&mut self, response: Response, ctx: &mut Context<'_>) -> Result<Progress> {
+        ctx.emit(response.answer?);
+        Ok(Progress::Done)
+    }
+}
+
+#[test]
+fn a_snapshot_that_waits_for_rows_to_be_taken_lets_timers_fire() {
+    let sink = CommittingSink::default();
+    let mut registry = all(&sink);
+    let make = |_: &Spec, _: &Arc<OperatorInfo>| Ok(Box::new(Patient::default()) as Box<dyn Operator>);
+    registry.add_operator("ask", Arc::new(make));
+    let rows = row::input(&mut SmallRng::seed_from_u64(1), 200);
+    let mut graph = job(2, &Partitioning::Hash(vec![0]), &rows, &rows, true);
+    graph.0.config.set("execution.checkpointing.interval", "1 ms").unwrap();
+    let ran = ends("a job of patient operators", move || run(&graph, &registry, None, |_, _| (), |_| ()).unwrap());
+    assert_eq!(ran.end, Ok(JobEnd::Finished));
+    assert_eq!(sink.rows().unwrap(), lines(&rows));
 }

@@ -1,6 +1,7 @@
 //! Snapshots that are large, or too large, for what processes say to each other.
 
 use flott_core::CheckpointKind;
+use flott_plan::HostId;
 use flott_runtime::local::JobControl;
 use flott_runtime::master::{JobEnd, Note};
 
@@ -58,4 +59,31 @@ fn a_snapshot_that_is_too_large_fails_its_task() {
     let bytes: usize = error.place("bytes of the message").unwrap().parse().unwrap();
     assert!((2 << 20..3 << 20).contains(&bytes), "{error}");
     assert!(gone(&pid(folder.path(), 1)));
+}
+
+#[test]
+fn what_all_tasks_of_a_worker_are_restored_from_may_be_large() {
+    // 30 MiB: more than the 16 that may be on their way and the 1 that may wait.
+    const TASKS: &str = "40";
+    const BYTES: usize = 768 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let graph = |options: &[(&str, &str)]| {
+        let options = [&[("parallelism.default", TASKS), ("restart-strategy.type", "none")], options].concat();
+        let mut graph = spread(&job(folder.path(), &options, heavy(BYTES)), 2);
+        // Vertex 1 is the heavy one.
+        let heavy = graph.tasks.iter_mut().filter(|(task, _)| task.vertex.0 == 1);
+        heavy.for_each(|(_, host)| *host = HostId(1));
+        graph
+    };
+    let stop = |control: &JobControl, note: &Note| {
+        if completed(note) {
+            control.trigger(CheckpointKind::Stop);
+        }
+    };
+    let ran = run(graph(&[CHECKPOINTS]), folder.path(), "", None, stop, |_| ());
+    assert!(matches!(ran.end, Ok(JobEnd::Stopped(_))), "{:?}", ran.end);
+    open(folder.path());
+    let ran = run(graph(&[]), folder.path(), "small", ran.latest, |_, _| (), |_| ());
+    assert_eq!(ran.end, Ok(JobEnd::Finished));
+    assert_eq!(written(folder.path()), expected());
 }
