@@ -199,6 +199,13 @@ mod flags {
             self.0.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst)).map(|(signal, _)| *signal)
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    use super::flags::Raised;
 
     #[test]
     fn a_signal_is_found_once() {

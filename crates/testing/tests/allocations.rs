@@ -3,7 +3,6 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::alloc::System;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch};
@@ -21,10 +20,6 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const BATCHES: usize = 200;
-
-/// The most that `cargo xtask bench alloc` has found a batch to cost (docs/benchmarks.md: 25, with a filter and in an
-/// exchange), and half as much again for how threads are scheduled.
-const MOST: f64 = 25.0 * 1.5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Job {
@@ -115,22 +110,37 @@ fn per_batch(allocations: impl Fn(usize, usize) -> Result<usize>, batch_rows: us
     Ok(twice.saturating_sub(once) as f64 / BATCHES as f64)
 }
 
+/// What a batch of 4096 rows costs, as this test has measured it on 2 cores; `cargo xtask bench alloc` measures such jobs
+/// too (docs/benchmarks.md). Whoever makes it less writes the new number here.
+const MEASURED: [(Way, f64); 5] = [
+    (Way::Job(Job::Filter), 25.0),
+    (Way::Job(Job::Map), 16.0),
+    (Way::Job(Job::Exchange(1)), 11.0),
+    (Way::Job(Job::Exchange(2)), 27.0),
+    (Way::Connection, 33.0),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Job(Job),
+    Connection,
+}
+
 /// One test: two at once would count each other's.
 #[test]
 fn allocations_are_per_batch_not_per_row() -> Result<()> {
-    let mut found = BTreeMap::new();
-    for job in [Job::Filter, Job::Map, Job::Exchange(1), Job::Exchange(2)] {
-        let of_job = |batches, batch_rows| allocations(job, batches, batch_rows);
-        found.insert(format!("{job:?}"), (per_batch(of_job, 1024)?, per_batch(of_job, 4096)?));
-    }
-    let connection = (per_batch(allocations_between_processes, 1024)?, per_batch(allocations_between_processes, 4096)?);
-    found.insert("Connection".to_owned(), connection);
-    println!("{found:?}");
-    for (job, (small, large)) in &found {
-        assert!(*large < MOST, "{job}: {large} allocations a batch; all: {found:?}");
-        // Four times the rows in a batch: one allocation in 100 rows would be 30 more. A batch costs the same but for
-        // what the scheduling of threads decides, such as how far a queue grows and how many shares make a batch.
-        assert!(large - small < 20.0, "{job}: {small} allocations for 1024 rows, {large} for 4096; all: {found:?}");
+    for (way, measured) in MEASURED {
+        let allocations = |batches, batch_rows| match way {
+            Way::Job(job) => allocations(job, batches, batch_rows),
+            Way::Connection => allocations_between_processes(batches, batch_rows),
+        };
+        let (small, large) = (per_batch(allocations, 1024)?, per_batch(allocations, 4096)?);
+        let found = format!("{way:?}: {small} allocations for 1024 rows, {large} for 4096");
+        // Half as much again for what the scheduling of threads decides, such as how far a queue grows and how many
+        // shares make a batch.
+        assert!(large < measured * 1.5, "{found}, expected {measured}");
+        // Four times the rows in a batch: one allocation in 200 rows would be 15 more.
+        assert!(large - small < 3072.0 / 200.0, "{found}");
     }
     Ok(())
 }

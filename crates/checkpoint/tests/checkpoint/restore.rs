@@ -129,8 +129,7 @@ fn many_ways_through_a_job_are_looked_at_once() {
     let names: Vec<String> = (0..91).map(|n| format!("v{n}")).collect();
     let vertices: Vec<_> = names.iter().map(|name| (name.as_str(), 2)).collect();
     let fork = |n: u32| [(n, n + 1), (n, n + 2), (n + 1, n + 3), (n + 2, n + 3)];
-    let edges: Vec<_> =
-        (0..30).flat_map(|n| fork(3 * n)).map(|(from, to)| (from, to, Partitioning::Rescale)).collect();
+    let edges: Vec<_> = (0..30).flat_map(|n| fork(3 * n)).map(|(from, to)| (from, to, Partitioning::Rescale)).collect();
     let graph = job(&vertices, &edges);
     let manifest = manifest(&graph, &[]);
     assert!(!Restore::new(&manifest, &graph, true).unwrap().task(task(90, 1)).unwrap().other_senders);

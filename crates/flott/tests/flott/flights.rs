@@ -153,9 +153,13 @@ fn the_real_flights_equal_what_duckdb_computes() {
     #[expect(clippy::disallowed_methods, reason = "how make and CI tell tests where they run")]
     let (venv, ci) = (std::env::var_os("FLOTT_VENV"), std::env::var_os("CI").filter(|ci| !ci.is_empty()));
     let Some(venv) = venv else {
-        assert!(ci.is_none(), "FLOTT_VENV is not set: CI runs `make test`, so that the flights are compared with DuckDB");
+        assert!(
+            ci.is_none(),
+            "FLOTT_VENV is not set: CI runs `make test`, so that the flights are compared with DuckDB"
+        );
         // Not through eprintln!, which the test harness keeps to itself when a test passes.
-        let skipped = "SKIPPED: the real flights were not compared with DuckDB, since FLOTT_VENV is not set (`make test`)";
+        let skipped =
+            "SKIPPED: the real flights were not compared with DuckDB, since FLOTT_VENV is not set (`make test`)";
         writeln!(std::io::stderr(), "{skipped}").unwrap();
         return;
     };

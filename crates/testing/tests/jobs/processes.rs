@@ -301,7 +301,7 @@ fn watch(
     let message_bytes = if mode == "small" { 1 << 20 } else { 1 << 30 };
     let mut limits =
         ProcessLimits { start_ms, message_bytes, counters_ms: 1, last_words_bytes: 100, ..ProcessLimits::default() };
-    if mode == "impatient" || mode == "frozen master" {
+    if ["impatient", "frozen master", "chatty"].contains(&mode) {
         (limits.heartbeat_ms, limits.heartbeat_timeout_ms) = frozen::HEARTBEAT_MS;
     }
     if mode == "stuck" {
@@ -356,6 +356,7 @@ fn worker_entry() {
         },
         "deserter" => desert(&seat),
         "frozen master" => frozen::worker(&seat, &folder),
+        "chatty" => frozen::chat(&seat),
         "version" => {
             let mut hello = Hello { host: seat.host, token: seat.token }.encode().unwrap();
             hello[8..10].copy_from_slice(&99u16.to_le_bytes());

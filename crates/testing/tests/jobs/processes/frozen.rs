@@ -4,9 +4,13 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use flott_core::{Error, SystemThreads};
+use flott_plan::ExecutionGraph;
 use flott_runtime::local::JobControl;
-use flott_runtime::master::{JobEnd, Note};
-use flott_runtime::processes::Seat;
+use flott_runtime::master::{Attempt, JobEnd, Note};
+use flott_runtime::network::{Hello, Network, NetworkOptions};
+use flott_runtime::processes::{FromHost, Messages, Seat, ToHost};
+use flott_runtime::task::TaskEvent;
 
 use super::{CHECKPOINTS, completed, expected, gone, job, open, pid, run, spread, this_binary, work, written};
 
@@ -80,6 +84,44 @@ fn a_cancel_does_not_wait_for_a_stopped_worker() {
     // Two checkpoints may be complete before the first is told of: then the worker is stopped twice.
     assert_eq!(ran.end, Ok(JobEnd::Cancelled));
     assert!(gone(&pid(folder.path(), 1)));
+}
+
+/// The main of a worker that does not answer, but says other things instead; and when it should have been missed for
+/// long, that a task has failed.
+pub(super) fn chat(seat: &Seat) -> i32 {
+    let network = Network::start(&SystemThreads, NetworkOptions::default()).unwrap();
+    let hello = Hello { host: seat.host, token: seat.token.clone() };
+    let master = Messages::new(network.connect(seat.address, hello).unwrap(), 1 << 30);
+    let (order, orders) = std::sync::mpsc::channel();
+    master.start(move |bytes| order.send(ToHost::decode(&bytes).unwrap()).unwrap(), |_| ()).unwrap();
+    let say = |message: FromHost| master.send(message.encode().unwrap()).unwrap();
+    let failed = |task| TaskEvent::Failed(task, Error::user("it has talked enough"));
+    let (mut tasks, mut asked) = (Vec::new(), 0);
+    for order in orders {
+        match order {
+            ToHost::Job { graph, .. } => tasks.extend(ExecutionGraph::decode(&graph).unwrap().tasks_on(seat.host)),
+            ToHost::Deploy(attempt) => say(FromHost::Listening(attempt, seat.address)),
+            ToHost::AreYouThere => {
+                // Of no attempt: nobody wants to know.
+                say(FromHost::Listening(Attempt(0), seat.address));
+                asked += 1;
+                if asked == HEARTBEAT_MS.1 / HEARTBEAT_MS.0 + 5 {
+                    tasks.iter().for_each(|task| say(FromHost::Task(Attempt(1), failed(*task))));
+                }
+            }
+            ToHost::Stop => break,
+            ToHost::Restore(..) | ToHost::Peers(..) | ToHost::Command(..) => {}
+        }
+    }
+    0
+}
+
+#[test]
+fn whatever_a_worker_says_is_a_sign_of_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = spread(&job(folder.path(), &[("restart-strategy.type", "none")], None), 2);
+    let error = run(graph, folder.path(), "chatty", None, |_, _| (), |_| ()).end.unwrap_err();
+    assert_eq!(error.message(), "it has talked enough", "{error}");
 }
 
 /// The main of a master that stops in the middle of its job.
