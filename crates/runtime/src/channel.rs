@@ -31,17 +31,33 @@ struct QueueState {
     give_back: Option<Box<dyn Fn(u32) + Send>>,
 }
 
-/// Adds an element behind those that wait. Events need no credit, so of a run of them, without rows, a barrier or the
-/// end in between, only what the reader needs stays: one watermark and whether the sender has gone quiet after it.
-pub(crate) fn append(waiting: &mut VecDeque<StreamElement>, next: StreamElement) {
+/// Which of two neighbours a reader needs.
+pub(crate) enum Needed {
+    Both,
+    Last,
+    Next,
+}
+
+/// Events need no credit, so of a run of them, without rows, a barrier or the end in between, only what the reader needs
+/// stays: one watermark and whether the sender has gone quiet after it.
+pub(crate) fn needed(last: &StreamElement, next: &StreamElement) -> Needed {
     use StreamElement::{Idle, Watermark};
+    match (last, next) {
+        // Nothing new; a watermark ends idleness by itself.
+        (Watermark(old), Watermark(new)) if old > new => Needed::Last,
+        (Watermark(_), Idle(false)) => Needed::Last,
+        (Watermark(_), Watermark(_)) | (Idle(_), Watermark(_) | Idle(_)) => Needed::Next,
+        _ => Needed::Both,
+    }
+}
+
+/// Adds an element behind those that wait, in the place of those that it makes needless.
+pub(crate) fn append(waiting: &mut VecDeque<StreamElement>, next: StreamElement) {
     while let Some(last) = waiting.back() {
-        match (last, &next) {
-            // Nothing new; a watermark ends idleness by itself.
-            (Watermark(old), Watermark(new)) if old > new => return,
-            (Watermark(_), Idle(false)) => return,
-            (Watermark(_), Watermark(_)) | (Idle(_), Watermark(_) | Idle(_)) => waiting.pop_back(),
-            _ => break,
+        match needed(last, &next) {
+            Needed::Last => return,
+            Needed::Next => waiting.pop_back(),
+            Needed::Both => break,
         };
     }
     waiting.push_back(next);

@@ -3,13 +3,21 @@
 
 use std::collections::VecDeque;
 
-use flott_core::{Batch, Request, RequestOrder, Response, Result, Timestamp};
+use flott_core::{Batch, Request, RequestOrder, Response, Result, StreamElement, Timestamp};
+
+use crate::channel::{Needed, needed};
 
 #[expect(clippy::large_enum_variant, reason = "nearly every entry is a request")]
 enum Entry {
-    Request { number: u64, member: usize, order: RequestOrder, payload: Batch, answer: Option<Result<Batch>> },
-    Watermark(Timestamp),
-    Idle(bool),
+    Request {
+        number: u64,
+        member: usize,
+        order: RequestOrder,
+        payload: Batch,
+        answer: Option<Result<Batch>>,
+    },
+    /// A watermark or idleness.
+    Event(StreamElement),
 }
 
 /// Something whose turn has come.
@@ -64,12 +72,24 @@ impl Ledger {
 
     /// Holds a watermark until every request before it is answered.
     pub fn hold_watermark(&mut self, at: Timestamp) {
-        self.entries.push_back(Entry::Watermark(at));
+        self.hold(StreamElement::Watermark(at));
     }
 
     /// Holds idleness likewise.
     pub fn hold_idle(&mut self, idle: bool) {
-        self.entries.push_back(Entry::Idle(idle));
+        self.hold(StreamElement::Idle(idle));
+    }
+
+    /// As in a channel, of events in a row only what a reader needs is held.
+    fn hold(&mut self, event: StreamElement) {
+        while let Some(Entry::Event(last)) = self.entries.back() {
+            match needed(last, &event) {
+                Needed::Last => return,
+                Needed::Next => self.entries.pop_back(),
+                Needed::Both => break,
+            };
+        }
+        self.entries.push_back(Entry::Event(event));
     }
 
     /// Notes an answer; one to a request from before a restart is dropped.
@@ -92,7 +112,7 @@ impl Ledger {
                 }
                 Entry::Request { order: RequestOrder::Unordered, .. } => {}
                 Entry::Request { .. } => return None,
-                Entry::Watermark(_) | Entry::Idle(_) => return (index == 0).then_some(0),
+                Entry::Event(_) => return (index == 0).then_some(0),
             }
         }
         None
@@ -111,18 +131,19 @@ impl Ledger {
                 self.requests -= 1;
                 Some(Due::Response(member, Response { payload, answer }))
             }
-            Entry::Request { .. } => None,
-            Entry::Watermark(at) => Some(Due::Watermark(at)),
-            Entry::Idle(idle) => Some(Due::Idle(idle)),
+            Entry::Event(StreamElement::Watermark(at)) => Some(Due::Watermark(at)),
+            Entry::Event(StreamElement::Idle(idle)) => Some(Due::Idle(idle)),
+            Entry::Request { .. } | Entry::Event(_) => None,
         }
     }
 
     /// What a snapshot keeps, in order. An answer not yet handed over is asked for again after a restore.
     pub fn held(&self) -> impl Iterator<Item = Held> + '_ {
-        self.entries.iter().map(|entry| match entry {
-            Entry::Request { member, payload, .. } => Held::Request(*member, payload.clone()),
-            Entry::Watermark(at) => Held::Watermark(*at),
-            Entry::Idle(idle) => Held::Idle(*idle),
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Request { member, payload, .. } => Some(Held::Request(*member, payload.clone())),
+            Entry::Event(StreamElement::Watermark(at)) => Some(Held::Watermark(*at)),
+            Entry::Event(StreamElement::Idle(idle)) => Some(Held::Idle(*idle)),
+            Entry::Event(_) => None,
         })
     }
 }

@@ -12,7 +12,7 @@ use flott_plan::ChannelId;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::channel::ChannelSender;
+use crate::channel::{ChannelSender, append};
 
 /// How rows find a channel.
 pub enum ChannelSelector {
@@ -242,7 +242,7 @@ impl ResultPartition {
     pub fn broadcast(&mut self, element: &StreamElement) -> Result<()> {
         for outlet in &mut self.outlets {
             outlet.close_parts()?;
-            outlet.waiting.push_back(element.clone());
+            append(&mut outlet.waiting, element.clone());
             outlet.drain();
         }
         Ok(())

@@ -141,3 +141,24 @@ fn answered_but_not_handed_over_is_asked_again_after_a_restore() {
         held = 0; 1",
     );
 }
+
+#[test]
+fn of_events_in_a_row_only_what_a_reader_needs_is_held() {
+    check(
+        "ask
+        watermark 3
+        idle
+        watermark 5
+        held = 0; watermark 5
+        idle
+        idle
+        held = 0; watermark 5; idle true
+        ask
+        watermark 7
+        watermark 6
+        held = 0; watermark 5; idle true; 1; watermark 7
+        answer 1
+        answer 0
+        due = 0 answered 0; watermark 5; idle true; 1 answered 10; watermark 7",
+    );
+}
