@@ -7,7 +7,6 @@ use flott_core::{Batch, Request, RequestOrder, Response, Result, StreamElement, 
 
 use crate::channel::{Needed, needed};
 
-#[expect(clippy::large_enum_variant, reason = "nearly every entry is a request")]
 enum Entry {
     Request {
         number: u64,
