@@ -16,6 +16,7 @@ mod module_docs;
 mod no_executor;
 mod no_panics;
 mod operator_tables;
+mod pure_brains;
 mod rust_text;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "no_executor", check: no_executor::check },
     Rule { name: "no_panics", check: no_panics::check },
     Rule { name: "operator_tables", check: operator_tables::check },
+    Rule { name: "pure_brains", check: pure_brains::check },
     Rule { name: "version_table", check: version_table::check },
 ];
 
