@@ -7,14 +7,19 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::program::{example, files, told};
 
+/// Takes long enough to be interrupted; a program that does not listen must not fill the disk.
+const UP_TO: &str = "1000000000";
+
 /// Ends with the test, also with one that fails.
 struct Endless(Child);
 
 impl Endless {
     /// The program of numbers, and its standard error, when it writes.
     fn start(output: &PathBuf, workers: &str) -> (Self, BufReader<ChildStderr>) {
-        let mut command = example("numbers");
-        command.arg(output).args(["--workers", workers]);
+        // Whoever runs these tests may ignore SIGHUP (`nohup`), and the program would too.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP").arg(example("numbers").get_program());
+        command.arg(output).args([UP_TO, "--workers", workers]);
         Self::spawn(command, output)
     }
 
@@ -88,7 +93,7 @@ fn a_program_that_is_to_survive_its_terminal_does() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("numbers");
     let mut command = Command::new("nohup");
-    command.arg(example("numbers").get_program()).arg(&output);
+    command.arg(example("numbers").get_program()).arg(&output).arg(UP_TO);
     let (mut program, mut stderr) = Endless::spawn(command, &output);
     kill("HUP", &program.0.id().to_string());
     kill("TERM", &program.0.id().to_string());
