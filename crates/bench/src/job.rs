@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flott_checkpoint::InMemory;
 use flott_core::{Clock, Error, Registry, Result, Spec, SystemClock, SystemThreads, Threads};
 use flott_plan::{NodeId, NodeKind, Partitioning};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobOptions};
 use flott_runtime::master::JobEnd;
 use flott_testing::jobs::Graph;
@@ -27,14 +28,16 @@ pub(crate) fn sink(graph: &mut Graph, from: NodeId, spec: Spec) {
 pub(crate) fn run(graph: &Graph, registry: &Registry, clock: Arc<dyn Clock>) -> Result<()> {
     let (control, events) = local::control();
     let options = JobOptions {
-        clock,
         threads: Arc::new(SystemThreads) as Arc<dyn Threads>,
-        store: Box::new(InMemory::default()),
-        from: None,
-        resume: false,
-        allow_non_restored: false,
-        seed: 1,
-        notes: Box::new(|_| ()),
+        start: JobStart {
+            clock,
+            store: Box::new(InMemory::default()),
+            from: None,
+            resume: false,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(|_| ()),
+        },
     };
     match local::run(graph.tasks(1)?, registry, options, &events, &control, |_| ())? {
         JobEnd::Finished => Ok(()),

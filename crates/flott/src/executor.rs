@@ -14,6 +14,7 @@ use flott_connectors::print::nobody_reads;
 use flott_core::{Clock, Joined, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_datastream::{Executor, JobResult};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobMetrics, JobOptions};
 use flott_runtime::master::JobEnd;
 use flott_runtime::processes::{self, LiveWorkers};
@@ -129,15 +130,17 @@ impl Executor for LocalExecutor {
         let _guard = self.interrupt.as_ref().map(|interrupt| interrupt.guard(&control, &live));
         let told = live.clone();
         let options = JobOptions {
-            // Jobs begin at different times, so that what is random differs between them.
-            seed: clock.now().0.unsigned_abs(),
-            clock: Arc::clone(&clock),
             threads: Arc::clone(&threads),
-            store,
-            from: None,
-            resume: self.resume,
-            allow_non_restored: false,
-            notes: Box::new(move |note| told.tell(note)),
+            start: JobStart {
+                // Jobs begin at different times, so that what is random differs between them.
+                seed: clock.now().0.unsigned_abs(),
+                clock: Arc::clone(&clock),
+                store,
+                from: None,
+                resume: self.resume,
+                allow_non_restored: false,
+                notes: Box::new(move |note| told.tell(note)),
+            },
         };
         let mut watched = None;
         let mut seen = JobMetrics::default();

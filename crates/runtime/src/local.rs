@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use flott_checkpoint::{CheckpointStore, Manifest, TaskRestore};
+use flott_checkpoint::TaskRestore;
 use flott_core::config::{Config, THREADS};
 use flott_core::{
     Batch, CheckpointKind, Clock, Error, Joined, Metrics, OperatorInfo, Registry, RequestFuture, Result, Threads,
@@ -20,27 +20,15 @@ use crate::driver::{Driver, Hosts, JobStart};
 use crate::environment::{Environment, Limits, RequestRunner};
 use crate::executor::Executor;
 use crate::mailbox::{Mail, Mailbox, TaskCommand};
-use crate::master::{Attempt, JobEnd, MasterEvent, Note};
+use crate::master::{Attempt, JobEnd, MasterEvent};
 use crate::task::{Task, TaskEvent, TaskInput};
 
 /// What a job is run with.
 pub struct JobOptions {
-    /// Time.
-    pub clock: Arc<dyn Clock>,
     /// Threads.
     pub threads: Arc<dyn Threads>,
-    /// Where checkpoints are kept.
-    pub store: Box<dyn CheckpointStore>,
-    /// Begin with this one.
-    pub from: Option<Manifest>,
-    /// Begin with the newest one in the store, if there is one.
-    pub resume: bool,
-    /// Drop restored state of operators that the job does not have.
-    pub allow_non_restored: bool,
-    /// Where everything random begins.
-    pub seed: u64,
-    /// Hears what is worth telling people.
-    pub notes: Box<dyn FnMut(&Note) + Send>,
+    /// What it begins with.
+    pub start: JobStart,
 }
 
 /// Steers a running job from any thread.
@@ -246,7 +234,8 @@ pub fn run(
 ) -> Result<JobEnd> {
     let graph = Arc::new(graph);
     let config = &graph.job.config;
-    let env = environment(config, registry.clone(), Arc::clone(&options.clock), &options.threads, options.seed)?;
+    let env =
+        environment(config, registry.clone(), Arc::clone(&options.start.clock), &options.threads, options.start.seed)?;
     let sender = control.0.clone();
     let report = Arc::new(move |attempt, event| {
         let _ = sender.send(MasterEvent::Task(attempt, event));
@@ -255,7 +244,7 @@ pub fn run(
     let hosts =
         LocalHosts::start(Arc::clone(&graph), HostId(0), env, Arc::clone(&options.threads), report, seen.clone())?;
     metrics(&seen);
-    let (end, hosts) = drive(&graph, registry, options, hosts, events)?;
+    let (end, hosts) = drive(&graph, registry, options.start, hosts, events)?;
     hosts.stop();
     end
 }
@@ -264,12 +253,11 @@ pub fn run(
 pub fn drive<H: Hosts>(
     graph: &Arc<ExecutionGraph>,
     registry: &Registry,
-    options: JobOptions,
+    start: JobStart,
     hosts: H,
     events: &Receiver<MasterEvent>,
 ) -> Result<(Result<JobEnd>, H)> {
-    let JobOptions { clock, store, from, resume, allow_non_restored, seed, notes, .. } = options;
-    let start = JobStart { clock: Arc::clone(&clock), store, from, resume, allow_non_restored, seed, notes };
+    let clock = Arc::clone(&start.clock);
     let mut driver = Driver::begin(graph, registry, hosts, start)?;
     while driver.done().is_none() {
         let event = match driver.next_wake() {

@@ -13,6 +13,7 @@ use flott_core::{
     SinkWriter, Spec, SystemClock, SystemThreads, Threads, Timestamp, Wait,
 };
 use flott_plan::{Chaining, Edge, ExecutionGraph, JobGraph, Node, NodeId, NodeKind, Partitioning, StreamGraph};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
 use flott_state::HashMapBackend;
@@ -233,14 +234,16 @@ pub fn run(
     let store = InMemory::default();
     let steering = control.clone();
     let options = JobOptions {
-        clock: Arc::new(SystemClock::default()),
         threads: Arc::new(SystemThreads) as Arc<dyn Threads>,
-        store: Box::new(store.clone()),
-        from,
-        resume: false,
-        allow_non_restored: false,
-        seed: 1,
-        notes: Box::new(move |note| steer(&steering, note)),
+        start: JobStart {
+            clock: Arc::new(SystemClock::default()),
+            store: Box::new(store.clone()),
+            from,
+            resume: false,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(move |note| steer(&steering, note)),
+        },
     };
     begin(&control);
     let end = local::run(graph.tasks(1)?, registry, options, &events, &control, |_| ());

@@ -9,6 +9,7 @@ use flott_connectors::collect::Collected;
 use flott_connectors::print::nobody_reads;
 use flott_core::{Batch, Clock, Error, Registry, Result, SystemClock, SystemThreads, Threads};
 use flott_plan::{ExecutionGraph, JobGraph, StreamGraph};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, MasterEvent};
 use flott_runtime::processes::{self, LiveWorkers};
@@ -84,16 +85,18 @@ fn run(
     let store = store_of(&job.config)?;
     let clock = SystemClock::default();
     let options = JobOptions {
-        seed: clock.now().0.unsigned_abs(),
-        clock: Arc::new(clock),
         threads: Arc::new(SystemThreads),
-        store,
-        from: None,
-        resume,
-        allow_non_restored: false,
-        notes: {
-            let live = live.clone();
-            Box::new(move |note| live.tell(note))
+        start: JobStart {
+            seed: clock.now().0.unsigned_abs(),
+            clock: Arc::new(clock),
+            store,
+            from: None,
+            resume,
+            allow_non_restored: false,
+            notes: {
+                let live = live.clone();
+                Box::new(move |note| live.tell(note))
+            },
         },
     };
     let end = match workers {

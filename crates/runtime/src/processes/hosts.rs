@@ -39,7 +39,7 @@ impl ProcessHosts {
         control: &JobControl,
         processes: Processes,
     ) -> Result<Self> {
-        let (clock, threads) = (Arc::clone(&options.clock), Arc::clone(&options.threads));
+        let (clock, threads) = (Arc::clone(&options.start.clock), Arc::clone(&options.threads));
         let network = Arc::new(Network::start(&*threads, NetworkOptions::default())?);
         let (supervisor, supervisor_events) = unbounded();
         let (host, host_events) = unbounded();
@@ -49,7 +49,7 @@ impl ProcessHosts {
             // Whoever connects after the job has ended is not answered.
             let _ = peers.send(Event::Peer(peer));
         })?;
-        let env = environment(&graph.job.config, registry.clone(), Arc::clone(&clock), &threads, options.seed)?;
+        let env = environment(&graph.job.config, registry.clone(), Arc::clone(&clock), &threads, options.start.seed)?;
         let said = supervisor.clone();
         let parts = HostParts {
             graph: Arc::clone(graph),
@@ -70,7 +70,7 @@ impl ProcessHosts {
         let metrics = task_host.metrics().clone();
         let brain = Supervisor::new(
             Arc::clone(graph),
-            options.seed,
+            options.start.seed,
             processes,
             (clock, Arc::clone(&threads)),
             listener.address(),

@@ -135,7 +135,7 @@ pub fn run(
     let graph = Arc::new(graph);
     let hosts = ProcessHosts::start(&graph, registry, &options, control, processes)?;
     metrics(hosts.metrics());
-    let (end, hosts) = drive(&graph, registry, options, hosts, events)?;
+    let (end, hosts) = drive(&graph, registry, options.start, hosts, events)?;
     hosts.stop();
     end
 }

@@ -12,6 +12,7 @@ use flott_core::{
 };
 use flott_operators::async_request;
 use flott_plan::{NodeKind, Partitioning};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobOptions, control};
 use flott_runtime::master::JobEnd;
 use flott_runtime::simulator::simulate;
@@ -284,14 +285,16 @@ fn a_thread_that_cannot_be_had_fails_the_attempt_and_all_of_its_tasks() {
         graph.add("sink", NodeKind::Sink(of("sink")), &[(own, Partitioning::Rebalance)], schema());
         let (control, events) = control();
         let options = JobOptions {
-            clock: Arc::new(SystemClock::default()),
             threads: Arc::new(Few::default()),
-            store: Box::new(InMemory::default()),
-            from: None,
-            resume: false,
-            allow_non_restored: false,
-            seed: 1,
-            notes: Box::new(|_| ()),
+            start: JobStart {
+                clock: Arc::new(SystemClock::default()),
+                store: Box::new(InMemory::default()),
+                from: None,
+                resume: false,
+                allow_non_restored: false,
+                seed: 1,
+                notes: Box::new(|_| ()),
+            },
         };
         let end = local::run(graph.tasks(1).unwrap(), &registry, options, &events, &control, |_| ());
         match end {

@@ -14,6 +14,7 @@ use flott_core::{
     Sink, SinkWriter, Spec, SystemClock, SystemThreads, Threads, Wait,
 };
 use flott_plan::{NodeKind, Partitioning};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobControl, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
 use flott_runtime::simulator::simulate;
@@ -240,14 +241,16 @@ fn run_counted(
     let (control, events) = local::control();
     let (threads, steering) = (Counted::default(), control.clone());
     let options = JobOptions {
-        clock: Arc::new(SystemClock::default()),
         threads: Arc::new(threads.clone()),
-        store: Box::new(InMemory::default()),
-        from: None,
-        resume: false,
-        allow_non_restored: false,
-        seed: 1,
-        notes: Box::new(move |note| steer(&steering, note)),
+        start: JobStart {
+            clock: Arc::new(SystemClock::default()),
+            store: Box::new(InMemory::default()),
+            from: None,
+            resume: false,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(move |note| steer(&steering, note)),
+        },
     };
     let end = local::run(graph.tasks(1).unwrap(), registry, options, &events, &control, |_| ());
     assert_eq!(threads.alive.load(Ordering::SeqCst), 0, "threads are left behind");

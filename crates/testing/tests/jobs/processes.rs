@@ -23,6 +23,7 @@ use flott_core::{
 };
 use flott_operators::window_aggregate::WindowAggregateConfig;
 use flott_plan::{ExecutionGraph, HostId, NodeKind, Partitioning};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{JobControl, JobMetrics, JobOptions, control};
 use flott_runtime::mailbox::TaskCommand;
 use flott_runtime::master::{Attempt, JobEnd, Note};
@@ -278,17 +279,19 @@ fn watch(
     let metrics = Arc::new(Mutex::new(JobMetrics::default()));
     let seen = Arc::clone(&metrics);
     let options = JobOptions {
-        clock: Arc::new(SystemClock::default()),
         threads: Arc::new(SystemThreads) as Arc<dyn Threads>,
-        store: Box::new(store.clone()),
-        from,
-        resume: false,
-        allow_non_restored: false,
-        seed: 1,
-        notes: Box::new(move |note| {
-            heard.lock().unwrap().push(note.clone());
-            steer(&steering, note, &seen.lock().unwrap().clone());
-        }),
+        start: JobStart {
+            clock: Arc::new(SystemClock::default()),
+            store: Box::new(store.clone()),
+            from,
+            resume: false,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(move |note| {
+                heard.lock().unwrap().push(note.clone());
+                steer(&steering, note, &seen.lock().unwrap().clone());
+            }),
+        },
     };
     let place = folder.to_owned();
     let launcher = move |seat: &Seat| {

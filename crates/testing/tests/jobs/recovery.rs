@@ -12,6 +12,7 @@ use flott_core::{
     CheckpointId, CheckpointKind, Clock, Error, ErrorDomain, Registry, Result, Spec, SystemClock, SystemThreads,
 };
 use flott_plan::{NodeKind, Partitioning};
+use flott_runtime::driver::JobStart;
 use flott_runtime::local::{self, JobOptions};
 use flott_runtime::master::{JobEnd, Note};
 use flott_runtime::simulator::{Run, Simulation, simulate};
@@ -56,14 +57,16 @@ fn simulated(graph: &Graph, registry: &Registry, simulation: Simulation) -> Run 
 fn resumed(graph: &Graph, registry: &Registry, folder: &Path) -> Result<JobEnd> {
     let (control, events) = local::control();
     let options = JobOptions {
-        clock: Arc::new(SystemClock::default()) as Arc<dyn Clock>,
         threads: Arc::new(SystemThreads),
-        store: Box::new(LocalDirectory::new(folder)),
-        from: None,
-        resume: true,
-        allow_non_restored: false,
-        seed: 1,
-        notes: Box::new(|_| ()),
+        start: JobStart {
+            clock: Arc::new(SystemClock::default()) as Arc<dyn Clock>,
+            store: Box::new(LocalDirectory::new(folder)),
+            from: None,
+            resume: true,
+            allow_non_restored: false,
+            seed: 1,
+            notes: Box::new(|_| ()),
+        },
     };
     local::run(graph.tasks(1)?, registry, options, &events, &control, |_| ())
 }
